@@ -1,0 +1,5 @@
+"""`python -m posattn` is the command `posattn`."""
+
+from posattn.cli import main
+
+main()

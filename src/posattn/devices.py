@@ -1,0 +1,28 @@
+"""Which device a name stands for, checked before anything is allocated on it."""
+
+import torch
+
+from posattn.errors import PosattnError, require
+
+
+def resolve(name: str | torch.device = "auto") -> torch.device:
+    """The device called `name`; `"auto"` is CUDA where there is one and the CPU elsewhere.
+
+    >>> resolve("cpu")
+    device(type='cpu')
+    """
+    if str(name) == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        raise PosattnError(f"device {name!r} is not a device's name: use 'auto', 'cpu' or 'cuda'.") from None
+    if device.type == "cuda":
+        count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+        require(
+            (device.index or 0) < count,
+            f"device '{device}' is not there: this machine has {count} CUDA devices. Use 'auto' or 'cpu'.",
+        )
+    else:
+        require(device.type == "cpu", f"device '{device}' is not supported: use 'auto', 'cpu' or 'cuda'.")
+    return device

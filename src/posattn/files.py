@@ -1,0 +1,26 @@
+"""Files that are written whole or not at all."""
+
+import os
+import tempfile
+from pathlib import Path
+
+from posattn.errors import PosattnError
+
+
+def write_whole(path: str | os.PathLike[str], content: bytes) -> None:
+    """Write beside the file, flush to the disk, then rename over it: a reader sees the old file or the new one."""
+    path = Path(path)
+    temporary = None
+    try:
+        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
+            temporary = Path(file.name)
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.chmod(0o644)
+        temporary.replace(path)
+    except OSError as error:
+        raise PosattnError(f"cannot write '{path}': {error.strerror}. Nothing there was changed.") from None
+    finally:
+        if temporary is not None:
+            temporary.unlink(missing_ok=True)

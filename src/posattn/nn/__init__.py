@@ -1,0 +1,33 @@
+"""The models: what a forward pass is. Start reading at `posattn.nn.positional`."""
+
+from posattn.nn.ablations import ABLATIONS, ablation
+from posattn.nn.architecture import Architecture, from_json
+from posattn.nn.gpt import GPT, Gpt
+from posattn.nn.hybrid import Hybrid, HybridTransformer
+from posattn.nn.mixed import MixedPositional, MixedPositionalTransformer, MixedStandard, MixedStandardTransformer
+from posattn.nn.model import Model, NumericModel, load, model_of
+from posattn.nn.positional import Positional, PositionalTransformer
+from posattn.nn.standard import Standard, StandardTransformer
+
+__all__ = [
+    "ABLATIONS",
+    "GPT",
+    "Architecture",
+    "Gpt",
+    "Hybrid",
+    "HybridTransformer",
+    "MixedPositional",
+    "MixedPositionalTransformer",
+    "MixedStandard",
+    "MixedStandardTransformer",
+    "Model",
+    "NumericModel",
+    "Positional",
+    "PositionalTransformer",
+    "Standard",
+    "StandardTransformer",
+    "ablation",
+    "from_json",
+    "load",
+    "model_of",
+]

@@ -1,0 +1,106 @@
+"""The GPT-style pair for k-hop induction heads: causal, additive residual, GELU, learned positions.
+
+Back de Luca et al. 2025, Figs 3 and 5: no normalisation, no dropout, MLP four times as wide, weights N(0, 0.02), and
+0.02/√(2·layers) where a map writes into the residual; biases start at 0. `positional=False` adds the position
+embedding to the token's and attends by value; `positional=True` keeps the two apart: the state starts as the token
+alone, and Q and K of every layer see the position embedding alone. The map to the vocabulary has no bias and is not
+tied to the embedding (the paper leaves both open).
+"""
+
+import math
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+from torch.nn.functional import gelu
+
+from posattn.errors import require
+from posattn.nn.architecture import Architecture, check_heads, check_sizes
+from posattn.nn.model import Model
+from posattn.nn.parts import Init, Params, affine, attention_weights, merge_heads, split_heads
+
+DEVIATION = 0.02
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gpt(Architecture):
+    """Sizes of a GPT-style model, and its forward pass."""
+
+    kind = "gpt"
+
+    vocabulary: int = 16
+    length: int = 99
+    embed_dim: int = 60
+    heads: int = 3
+    layers: int = 3
+    positional: bool = False
+
+    def __post_init__(self) -> None:
+        check_sizes(vocabulary=self.vocabulary, length=self.length, embed_dim=self.embed_dim)
+        check_sizes(heads=self.heads, layers=self.layers)
+        check_heads(self.embed_dim, self.heads)
+
+    def parameters(self) -> dict[str, Init]:
+        width, layers = self.embed_dim, (self.layers,)
+        into_residual = DEVIATION / math.sqrt(2 * self.layers)
+
+        def linear(name: str, into: int, out: int, deviation: float = DEVIATION) -> dict[str, Init]:
+            weight = Init((*layers, into, out), normal=deviation)
+            return {f"{name}_weight": weight, f"{name}_bias": Init((*layers, out))}
+
+        return (
+            {"token_embedding": Init((self.vocabulary, width), normal=DEVIATION)}
+            | {"position_embedding": Init((self.length, width), normal=DEVIATION)}
+            | linear("query", width, width)
+            | linear("key", width, width)
+            | linear("value", width, width)
+            | linear("output", width, width, into_residual)
+            | linear("mlp_in", width, 4 * width)
+            | linear("mlp_out", 4 * width, width, into_residual)
+            | {"decoder_weight": Init((width, self.vocabulary), normal=DEVIATION)}
+        )
+
+    def check(self, *inputs: Tensor) -> None:
+        (tokens,) = inputs
+        require(
+            tokens.dim() == 2 and 1 <= tokens.shape[1] <= self.length and tokens.dtype == torch.int64,
+            f"tokens are {tuple(tokens.shape)}, {tokens.dtype}: the model takes (batch, at most {self.length}), int64.",
+        )
+        require(
+            bool(((tokens >= 0) & (tokens < self.vocabulary)).all()),
+            f"a token lies outside 0 … {self.vocabulary - 1}, the model's vocabulary.",
+        )
+
+    def forward(self, p: Params, *inputs: Tensor) -> Float[Tensor, "replicas batch nodes vocabulary"]:
+        (tokens,) = inputs
+        position = p["position_embedding"][:, None, : tokens.shape[2]]
+        state = look_up(p["token_embedding"], tokens)
+        if not self.positional:
+            state = state + position
+        for index in range(self.layers):
+            seen = position if self.positional else state
+            query = split_heads(affine(p, "query", seen, index), self.heads)
+            key = split_heads(affine(p, "key", seen, index), self.heads)
+            values = split_heads(affine(p, "value", state, index), self.heads)
+            attended = attention_weights(query, key, causal=True) @ values
+            state = state + affine(p, "output", merge_heads(attended), index)
+            state = state + affine(p, "mlp_out", gelu(affine(p, "mlp_in", state, index)), index)
+        return affine(p, "decoder", state)
+
+
+def look_up(
+    table: Float[Tensor, "replicas entries width"], codes: Int[Tensor, "replicas batch nodes"]
+) -> Float[Tensor, "replicas batch nodes width"]:
+    """Each replica's own embedding of its codes."""
+    replica = torch.arange(table.shape[0], device=table.device)[:, None, None]
+    return table[replica, codes]
+
+
+class GPT(Model[Gpt]):
+    """(batch, nodes) token ids → (batch, nodes, vocabulary) logits. Options are the fields of `Gpt`, by name."""
+
+    describes = Gpt
+
+    def forward(self, tokens: Int[Tensor, "batch nodes"]) -> Float[Tensor, "batch nodes vocabulary"]:
+        return self.run(tokens)

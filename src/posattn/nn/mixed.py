@@ -1,0 +1,136 @@
+"""The mixed-type pair: characters and numbers in, one number out, read at node 0.
+
+Back de Luca et al. 2025, Fig. 6. Nodes are the characters, then the numbers, then the scratchpad. Characters pass
+through an embedding (N(0, 1), PyTorch's default), numbers (and the scratchpad's 0) through a linear map. The layers
+are those of the numeric models. `MixedStandard` adds a learned position embedding; `MixedPositional` gives identity
+rows to Q and K.
+"""
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import TypeVar
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from posattn.errors import require
+from posattn.nn.architecture import check_sizes
+from posattn.nn.gpt import look_up
+from posattn.nn.model import Model
+from posattn.nn.numeric import Numeric, layer
+from posattn.nn.parts import Init, Params, affine
+from posattn.nn.positional import Positional
+from posattn.nn.standard import Standard
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mixed(Numeric):
+    """Sizes of a model that maps (batch, characters) and (batch, numbers) to (batch, out_dim)."""
+
+    length: int = 98
+    embed_dim: int = 32
+    layers: int | None = 3
+    hidden_dim: int = 32
+    characters: int = 90  # the other nodes of `length` hold numbers
+    vocabulary: int = 150
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_sizes(characters=self.characters, vocabulary=self.vocabulary)
+        require(
+            self.characters < self.length,
+            f"characters={self.characters}, length={self.length}: there must be room for at least one number.",
+        )
+        require(
+            self.in_dim == 1 and self.constants is None,
+            f"in_dim={self.in_dim}, constants={self.constants!r}: a mixed-type model takes plain numbers.",
+        )
+
+    def parameters(self) -> dict[str, Init]:
+        return {"character_embedding": Init((self.vocabulary, self.embed_dim), normal=1.0)} | super().parameters()
+
+    def check(self, *inputs: Tensor) -> None:
+        characters, numbers = inputs
+        batch, wanted = characters.shape[0], self.length - self.characters
+        require(
+            tuple(characters.shape) == (batch, self.characters)
+            and characters.dtype == torch.int64
+            and tuple(numbers.shape) == (batch, wanted)
+            and numbers.is_floating_point(),
+            f"characters {tuple(characters.shape)}, {characters.dtype}, and numbers {tuple(numbers.shape)}, "
+            f"{numbers.dtype}: the model takes (batch, {self.characters}), int64, and (batch, {wanted}), floats.",
+        )
+        require(
+            bool(((characters >= 0) & (characters < self.vocabulary)).all()),
+            f"a character lies outside 0 … {self.vocabulary - 1}, the model's vocabulary.",
+        )
+        require(bool(torch.isfinite(numbers).all()), "the numbers hold NaN or infinite values: remove them first.")
+
+    @abstractmethod
+    def attention_of(self, p: Params, index: int, state: Tensor) -> Tensor:
+        """One layer's attention weights."""
+
+    def embed(
+        self,
+        p: Params,
+        characters: Int[Tensor, "replicas batch characters"],
+        numbers: Float[Tensor, "replicas batch numbers"],
+    ) -> Float[Tensor, "replicas batch nodes embed"]:
+        text = look_up(p["character_embedding"], characters)
+        padded = torch.nn.functional.pad(numbers, (0, self.scratchpad)).unsqueeze(-1)
+        return torch.cat([text, affine(p, "encoder", padded)], dim=2)
+
+    def forward(self, p: Params, *inputs: Tensor) -> Float[Tensor, "replicas batch out_dim"]:
+        state = self.embed(p, *inputs)
+        for index in range(self.depth):
+            state = layer(p, index, state, self.attention_of(p, index, state))
+        return affine(p, "decoder", state[:, :, 0])
+
+
+@dataclass(frozen=True, kw_only=True)
+class MixedPositional(Mixed, Positional):
+    kind = "mixed-positional"
+
+    def attention_of(self, p: Params, index: int, state: Tensor) -> Tensor:
+        return self.attention(p, self.nodes)[:, index].unsqueeze(1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MixedStandard(Mixed, Standard):
+    kind = "mixed-standard"
+
+    append_encoding: bool = False
+
+    def parameters(self) -> dict[str, Init]:
+        return {"position_embedding": Init((self.nodes, self.embed_dim), normal=1.0)} | super().parameters()
+
+    def embed(self, p: Params, characters: Tensor, numbers: Tensor) -> Tensor:
+        return super().embed(p, characters, numbers) + p["position_embedding"].unsqueeze(1)
+
+    def attention_of(self, p: Params, index: int, state: Tensor) -> Tensor:
+        return self.layer_attention(p, index, state)
+
+
+DescribedMixed = TypeVar("DescribedMixed", bound=Mixed)
+
+
+class MixedModel(Model[DescribedMixed]):
+    """A module of the mixed-type pair."""
+
+    def forward(
+        self, characters: Int[Tensor, "batch characters"], numbers: Float[Tensor, "batch numbers"]
+    ) -> Float[Tensor, "batch out_dim"]:
+        return self.run(characters, numbers)
+
+
+class MixedPositionalTransformer(MixedModel[MixedPositional]):
+    """characters (batch, 90), numbers (batch, 8) → answer (batch, 1). Options: the fields of `MixedPositional`."""
+
+    describes = MixedPositional
+
+
+class MixedStandardTransformer(MixedModel[MixedStandard]):
+    """characters (batch, 90), numbers (batch, 8) → answer (batch, 1). Options: the fields of `MixedStandard`."""
+
+    describes = MixedStandard

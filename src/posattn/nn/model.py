@@ -1,0 +1,154 @@
+"""A model as a PyTorch module: it holds the weights of one replica and checks what it is given."""
+
+import os
+from typing import Any, ClassVar, Generic, TypeVar
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from posattn.errors import require
+from posattn.nn.architecture import Architecture, build
+from posattn.nn.numeric import GIVEN, Numeric
+from posattn.nn.parts import Params
+from posattn.nn.weights import read_weights, write_weights
+
+Described = TypeVar("Described", bound=Architecture)
+DescribedNumeric = TypeVar("DescribedNumeric", bound=Numeric)
+
+MODELS: dict[str, type["Model[Any]"]] = {}
+
+
+class Model(nn.Module, Generic[Described]):
+    """A module around an architecture (`describes`). Options are the architecture's fields, by name.
+
+    First weights are drawn from `generator`, or, as in any PyTorch module, from the global one when there is none.
+    """
+
+    describes: ClassVar[type[Architecture]]
+    architecture: Described
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "describes" in cls.__dict__:
+            MODELS[cls.describes.kind] = cls
+
+    def __init__(self, *, generator: torch.Generator | None = None, **options: Any) -> None:
+        super().__init__()
+        architecture: Any = build(self.describes, options)
+        self._hold(architecture, architecture.init(generator))
+
+    def _hold(self, architecture: Described, tensors: Params) -> None:
+        self.architecture = architecture
+        learned = architecture.parameters()
+        for name, tensor in tensors.items():
+            if name in learned:
+                self.register_parameter(name, nn.Parameter(tensor))
+            else:
+                self.register_buffer(name, tensor)
+
+    def replica(self) -> Params:
+        """Everything the forward pass needs, as a fleet of one."""
+        return {name: tensor.unsqueeze(0) for name, tensor in (*self.named_parameters(), *self.named_buffers())}
+
+    def check(self, *inputs: Tensor) -> None:
+        """Raise where an input does not fit: shape, values, dtype or device."""
+        held = next(self.parameters())
+        for x in inputs:
+            require(
+                x.device == held.device,
+                f"the input is on '{x.device}' and the model on '{held.device}': use x.to('{held.device}').",
+            )
+            require(
+                not x.is_floating_point() or x.dtype == held.dtype,
+                f"the input has dtype {x.dtype} and the model {held.dtype}: use x.to({held.dtype}).",
+            )
+        self.architecture.check(*inputs)
+
+    def run(self, *inputs: Tensor) -> Tensor:
+        """Check the inputs, then run the forward pass as a fleet of one."""
+        self.check(*inputs)
+        return self.architecture.forward(self.replica(), *(x.unsqueeze(0) for x in inputs))[0]
+
+    def extra_repr(self) -> str:
+        return self.architecture.to_json()
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write architecture and weights to a safetensors file, whole or not at all; `posattn.load` reads it."""
+        write_weights(path, self.architecture, {**dict(self.named_parameters()), **dict(self.named_buffers())})
+
+
+def model_of(architecture: Architecture, tensors: Params) -> Model[Any]:
+    """The module of a given architecture with given weights."""
+    cls = MODELS[architecture.kind]
+    model = cls.__new__(cls)
+    nn.Module.__init__(model)
+    model._hold(architecture, tensors)
+    return model
+
+
+def load(path: str | os.PathLike[str]) -> Model[Any]:
+    """The model in a file that `model.save` wrote. Nothing in the file is ever executed."""
+    return model_of(*read_weights(path))
+
+
+class NumericModel(Model[DescribedNumeric]):
+    """A model for numeric tasks. `encoding` and `constants` may be matrices, one row a node, the scratchpad's last."""
+
+    def __init__(
+        self,
+        *,
+        encoding: str | Float[Tensor, "nodes width"] = "one-hot",
+        constants: str | Float[Tensor, "nodes width"] | None = None,
+        generator: torch.Generator | None = None,
+        **options: Any,
+    ) -> None:
+        matrices = {}
+        for name, value in (("encoding", encoding), ("constants", constants)):
+            if isinstance(value, Tensor):
+                require(value.dim() == 2, f"{name} of shape {tuple(value.shape)}: it must be (nodes, width).")
+                matrices[name] = value
+                options |= {name: GIVEN, f"{name}_dim": value.shape[1]}
+            else:
+                options[name] = value
+        super().__init__(generator=generator, **options)
+        for name, value in matrices.items():
+            nodes = self.architecture.nodes
+            require(
+                value.shape[0] == nodes,
+                f"{name} has {value.shape[0]} rows: the model has length + scratchpad = {nodes} nodes.",
+            )
+            require(bool(torch.isfinite(value).all()), f"{name} holds NaN or infinite values.")
+            self.get_buffer(name).copy_(value)
+
+    def forward(
+        self, x: Float[Tensor, "batch length in_dim"], *, encoding: Float[Tensor, "nodes width"] | None = None
+    ) -> Float[Tensor, "batch length out_dim"]:
+        """`encoding` replaces P for this call: one row for every number of x, then the scratchpad's."""
+        self.check(x)
+        p = self.replica()
+        if encoding is not None:
+            self._check_encoding(encoding, x.shape[1])
+            p["encoding"] = encoding.unsqueeze(0)
+        longest = self.architecture.length
+        require(
+            x.shape[1] <= longest or (encoding is not None and "constants" not in p),
+            f"the input has length {x.shape[1]} and the model {longest}: shorten it, or build the model with "
+            f"length={x.shape[1]}"
+            + (
+                ". It holds constants for its own nodes only."
+                if encoding is not None
+                else ", or pass a longer encoding."
+            ),
+        )
+        return self.architecture.forward(p, x.unsqueeze(0))[0]
+
+    def _check_encoding(self, encoding: Tensor, length: int) -> None:
+        wanted = (length + self.architecture.scratchpad, self.architecture.encoding_width)
+        held = self.get_buffer("encoding")
+        require(
+            tuple(encoding.shape) == wanted and encoding.dtype == held.dtype and encoding.device == held.device,
+            f"encoding is {tuple(encoding.shape)}, {encoding.dtype}, on '{encoding.device}': this input needs {wanted} "
+            f"(length + scratchpad rows), {held.dtype}, on '{held.device}'.",
+        )
+        require(bool(torch.isfinite(encoding).all()), "encoding holds NaN or infinite values.")

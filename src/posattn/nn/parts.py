@@ -1,0 +1,84 @@
+"""The parts that every model is made of, as pure functions of (parameters, inputs).
+
+Parameters are a plain dict of tensors. Every tensor, parameter or input, has a leading replica axis: one model is a
+fleet of one. A linear map called `name` is the pair `name_weight` (replicas, in, out) and `name_bias` (replicas, out);
+without the second it has no bias. Maps that every layer has are stacked: (replicas, layers, in, out).
+"""
+
+import math
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+Params = dict[str, Tensor]
+
+
+class Init(NamedTuple):
+    """Shape and first value of one parameter: uniform in ±`uniform`, or normal with deviation `normal`, or 0."""
+
+    shape: tuple[int, ...]
+    uniform: float = 0.0
+    normal: float = 0.0
+
+    def draw(self, generator: torch.Generator | None) -> Tensor:
+        if self.uniform:
+            return torch.empty(self.shape).uniform_(-self.uniform, self.uniform, generator=generator)
+        if self.normal:
+            return torch.empty(self.shape).normal_(0.0, self.normal, generator=generator)
+        return torch.zeros(self.shape)
+
+
+def linear_init(name: str, into: int, out: int, *, bias: bool, layers: tuple[int, ...] = ()) -> dict[str, Init]:
+    """PyTorch's default for a linear map: weight and bias uniform in ±1/√into."""
+    bound = 1 / math.sqrt(into)
+    weight = {f"{name}_weight": Init((*layers, into, out), uniform=bound)}
+    return weight | ({f"{name}_bias": Init((*layers, out), uniform=bound)} if bias else {})
+
+
+def xavier_init(
+    name: str, into: int, out: int, *, bias: bool, layers: tuple[int, ...], stacked: int = 1
+) -> dict[str, Init]:
+    """Xavier-uniform weight and zero bias; `stacked` such maps side by side count as one when the bound is set."""
+    weight = {f"{name}_weight": Init((*layers, into, out), uniform=math.sqrt(6 / (into + stacked * out)))}
+    return weight | ({f"{name}_bias": Init((*layers, out))} if bias else {})
+
+
+def linear(
+    x: Float[Tensor, "replicas *nodes into"],
+    weight: Float[Tensor, "replicas into out"],
+    bias: Float[Tensor, "replicas out"] | None,
+) -> Float[Tensor, "replicas *nodes out"]:
+    """x·W + b, each replica with its own W and b."""
+    rows = x.flatten(1, -2)
+    y = torch.bmm(rows, weight) if bias is None else torch.baddbmm(bias.unsqueeze(1), rows, weight)
+    return y.unflatten(1, x.shape[1:-1])
+
+
+def affine(
+    p: Params, name: str, x: Float[Tensor, "replicas *nodes into"], *layer: int
+) -> Float[Tensor, "replicas *nodes out"]:
+    """The linear map called `name`, that of one layer where there are several."""
+    at = (slice(None), *layer)
+    bias = p.get(f"{name}_bias")
+    return linear(x, p[f"{name}_weight"][at], None if bias is None else bias[at])
+
+
+def split_heads(x: Float[Tensor, "*lead nodes features"], heads: int) -> Float[Tensor, "*lead heads nodes width"]:
+    return x.unflatten(-1, (heads, -1)).transpose(-3, -2)
+
+
+def merge_heads(x: Float[Tensor, "*lead heads nodes width"]) -> Float[Tensor, "*lead nodes features"]:
+    return x.transpose(-3, -2).flatten(-2)
+
+
+def attention_weights(
+    query: Float[Tensor, "*lead nodes width"], key: Float[Tensor, "*lead nodes width"], *, causal: bool = False
+) -> Float[Tensor, "*lead nodes nodes"]:
+    """softmax(Q·Kᵀ/√d_k), each row over the nodes it reads from (with `causal`: none after itself)."""
+    logits = query @ key.mT / math.sqrt(query.shape[-1])
+    if causal:
+        later = torch.ones(logits.shape[-2:], dtype=torch.bool, device=logits.device).triu(1)
+        logits = logits.masked_fill(later, float("-inf"))
+    return logits.softmax(-1)

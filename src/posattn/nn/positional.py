@@ -1,0 +1,88 @@
+"""The positional Transformer: attention weights depend on positions alone.
+
+    A_h = softmax(P·W_Q,h·(P·W_K,h)ᵀ/√d_k)                 (attention)
+    x  ← MLP([x ‖ W_O·concat_h(A_h·x·W_V,h)])              (one layer, `posattn.nn.numeric.layer`)
+
+P (nodes × d_P) is fixed and the same in every layer, d_k = d_P. Between two ReLUs the model is linear in its state,
+so the forward pass that is used by default multiplies those matrices together first (`folded`); `plain` does what
+the formula says, and is what the folded form is tested against.
+
+Back de Luca, Giapitzakis, Yang, Veličković, Fountoulakis, "Positional Attention: Expressivity and Learnability of
+Algorithmic Computation", ICML 2025 (arXiv 2410.01686), section 4. Differs from the paper's formula, as the paper's
+experiments do, in the scaling by 1/√d_k and in the biases.
+"""
+
+from dataclasses import dataclass
+
+from jaxtyping import Float
+from torch import Tensor
+
+from posattn.nn.model import NumericModel
+from posattn.nn.numeric import Numeric, fold, folded_decoder, layer, middle
+from posattn.nn.parts import Params, affine, attention_weights, linear, split_heads
+
+
+@dataclass(frozen=True, kw_only=True)
+class Positional(Numeric):
+    """Sizes of a positional Transformer, and its forward pass. `bias=False`: the homogeneous one, f(cx) = c·f(x)."""
+
+    kind = "positional"
+
+    @property
+    def query_width(self) -> int:
+        return self.encoding_width
+
+    def attention(self, p: Params, nodes: int) -> Float[Tensor, "replicas layers heads nodes nodes"]:
+        """Attention of every layer at once: it needs P and no input."""
+        layers = p["query_weight"].shape[1]
+        position = self.rows(p["encoding"], nodes).unsqueeze(1).expand(-1, layers, -1, -1)
+        query = position @ p["query_weight"] + p["query_bias"].unsqueeze(2)
+        key = position @ p["key_weight"] + p["key_bias"].unsqueeze(2)
+        return attention_weights(split_heads(query, self.heads), split_heads(key, self.heads))
+
+    def plain(self, p: Params, *inputs: Tensor) -> Float[Tensor, "replicas batch length out_dim"]:
+        """The model as its formula says."""
+        (x,) = inputs
+        length = x.shape[2]
+        attention = self.attention(p, length + self.scratchpad)
+        state = affine(p, "encoder", self.inputs(p, x))
+        for index in range(self.depth):
+            state = layer(p, index, state, attention[:, index].unsqueeze(1))
+        return affine(p, "decoder", state)[:, :, :length]
+
+    def folded(self, p: Params, *inputs: Tensor) -> Float[Tensor, "replicas batch length out_dim"]:
+        """The same function with fewer than half the multiplications, nodes outermost: mixing is one wide product."""
+        (x,) = inputs
+        length = x.shape[2]
+        attention = self.attention(p, length + self.scratchpad)
+        state = self.inputs(p, x).transpose(1, 2).contiguous()  # (replicas, nodes, batch, features)
+        for index, (_, _, matrices, bias) in enumerate(fold(p, self.heads)):
+            hidden = linear(state, matrices[:, 0], bias)
+            for head in range(self.heads):
+                hidden = hidden + mix(attention[:, index, head], state, matrices[:, 1 + head])
+            state = middle(p, index, hidden.relu())
+        return linear(state[:, :length], *folded_decoder(p)).transpose(1, 2)
+
+    forward = folded
+
+
+def mix(
+    attention: Float[Tensor, "replicas nodes nodes"],
+    state: Float[Tensor, "replicas nodes batch into"],
+    matrix: Float[Tensor, "replicas into out"],
+) -> Float[Tensor, "replicas nodes batch out"]:
+    """A·u·M: nodes are mixed on the narrower side of M."""
+    _, _, batch, into = state.shape
+    if into < matrix.shape[2]:
+        return linear((attention @ state.flatten(2)).unflatten(2, (batch, into)), matrix, None)
+    return (attention @ linear(state, matrix, None).flatten(2)).unflatten(2, (batch, -1))
+
+
+class PositionalTransformer(NumericModel[Positional]):
+    """(batch, length, in_dim) → (batch, length, out_dim). Options are the fields of `Positional`, by name."""
+
+    describes = Positional
+
+    def attention(self) -> Float[Tensor, "layers heads nodes nodes"]:
+        """The attention weights of every layer and head; each row sums to 1."""
+        return self.architecture.attention(self.replica(), self.architecture.nodes)[0]

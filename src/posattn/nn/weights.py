@@ -1,0 +1,70 @@
+"""Models on disk: one safetensors file with the weights and, in its header, the whole architecture."""
+
+import os
+from pathlib import Path
+
+import safetensors
+import safetensors.torch
+from torch import Tensor
+
+from posattn.errors import PosattnError, require
+from posattn.files import write_whole
+from posattn.nn.architecture import Architecture, from_json
+from posattn.nn.parts import Params
+
+#: Raised when a file can no longer be read by older versions.
+FORMAT = 1
+
+
+def write_weights(path: str | os.PathLike[str], architecture: Architecture, tensors: Params) -> None:
+    header = {"posattn": str(FORMAT), "architecture": architecture.to_json()}
+    held = {name: tensor.detach().contiguous().cpu() for name, tensor in tensors.items()}
+    write_whole(path, safetensors.torch.save(held, metadata=header))
+
+
+def read_weights(path: str | os.PathLike[str]) -> tuple[Architecture, Params]:
+    """Architecture and weights, each checked against the other."""
+    path = Path(path)
+    require(path.is_file(), f"'{path}' is not there (or no file): check the path.")
+    try:
+        with safetensors.safe_open(path, framework="pt") as file:
+            header = file.metadata() or {}
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (no dict)
+    except (safetensors.SafetensorError, OSError) as error:
+        raise PosattnError(f"'{path}' is damaged or no safetensors file: {error}") from None
+    try:
+        return _checked(header, tensors)
+    except PosattnError as error:
+        raise PosattnError(f"'{path}' cannot be loaded: {error}") from None
+
+
+def _checked(header: dict[str, str], tensors: Params) -> tuple[Architecture, Params]:
+    require("posattn" in header, "it holds no posattn model (no description in its header).")
+    written = header["posattn"]
+    require(
+        written.isdecimal() and int(written) <= FORMAT,
+        f"it has format {written}, this version reads up to {FORMAT}. Install a newer posattn.",
+    )
+    architecture = from_json(header.get("architecture", ""))
+    expected = {name: tuple(tensor.shape) for name, tensor in architecture.init(None).items()}
+    found = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
+    for name in expected.keys() | found.keys():
+        require(
+            expected.get(name) == found.get(name),
+            f"tensor '{name}' is {_shown(found.get(name))} in the file and {_shown(expected.get(name))} in the "
+            "architecture that it states.",
+        )
+    dtypes = {tensor.dtype for tensor in tensors.values()}
+    require(
+        len(dtypes) == 1 and all(_is_float(tensor) for tensor in tensors.values()),
+        f"its tensors have dtypes {sorted(map(str, dtypes))}: one floating-point dtype is expected.",
+    )
+    return architecture, tensors
+
+
+def _shown(shape: tuple[int, ...] | None) -> str:
+    return "absent" if shape is None else f"of shape {shape}"
+
+
+def _is_float(tensor: Tensor) -> bool:
+    return tensor.is_floating_point()

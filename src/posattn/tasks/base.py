@@ -1,0 +1,78 @@
+"""What a task is: it samples inputs, knows the exact target, and owns loss, metric and the scored nodes."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from posattn import devices
+from posattn.errors import require
+
+
+class Shape(NamedTuple):
+    """What a model for a task needs: how many nodes, and how wide each one's input and output are."""
+
+    nodes: int
+    in_dim: int
+    out_dim: int
+
+
+class Task(ABC):
+    """Something to be computed.
+
+    Losses and metrics take predictions and targets with any number of leading (replica) axes and return one value
+    for each of them, so that one model and a fleet of models are scored by the same line.
+    """
+
+    name: str
+    summary: str
+    metric_name: str
+
+    #: `sample(count, *, generator, ...)` draws `count` inputs and their exact targets. Its other options belong to
+    #: the task; the same generator state gives the same data.
+    sample: Callable[..., tuple[Any, Tensor]]
+
+    @abstractmethod
+    def target(self, inputs: Any) -> Tensor:
+        """The exact answer."""
+
+    @abstractmethod
+    def loss(self, prediction: Tensor, target: Tensor) -> Tensor:
+        """What training minimises."""
+
+    @abstractmethod
+    def metric(self, prediction: Tensor, target: Tensor) -> Tensor:
+        """What people quote (`metric_name` says what it is)."""
+
+    @abstractmethod
+    def example(self) -> str:
+        """One small input and its target, computed on the spot."""
+
+
+def drawing_device(count: int, generator: torch.Generator, device: str | torch.device | None) -> torch.device:
+    """The device to draw on: the generator's, checked against the one that was asked for."""
+    require(count >= 1, f"count={count}: draw at least one sample.")
+    if device is None:
+        return generator.device
+    wanted = devices.resolve(device)
+    require(
+        wanted.type == generator.device.type,
+        f"device='{wanted}' but the generator lives on '{generator.device}': make it with torch.Generator('{wanted}').",
+    )
+    return wanted
+
+
+def check_numbers(name: str, x: Tensor, *, width: int | None) -> None:
+    """x must be finite floating-point numbers of shape (batch, nodes, width)."""
+    shown = "width" if width is None else width
+    require(
+        x.dim() == 3 and x.shape[1] >= 1 and (width is None or x.shape[2] == width),
+        f"task '{name}': the input has shape {tuple(x.shape)}, it must be (batch, nodes, {shown}).",
+    )
+    require(
+        x.is_floating_point(),
+        f"task '{name}': the input has dtype {x.dtype}, it must be floating point: use x.float().",
+    )
+    require(bool(torch.isfinite(x).all()), f"task '{name}': the input holds NaN or infinite values. Remove them first.")

@@ -1,0 +1,166 @@
+"""k-hop induction heads: follow "the same letter, last time, and what came after it" k times.
+
+Two settings: `khop` (Back de Luca et al. 2025, Figs 3 and 5) and `khop-16` (Sanford, Hsu, Telgarsky 2024,
+"Transformers, parallel computation, and logarithmic depth").
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from posattn.errors import require
+from posattn.tasks.base import Task, drawing_device
+
+
+class KHopInputs(NamedTuple):
+    """Token 0 says how many hops; the others are letters, no two neighbours alike."""
+
+    tokens: Int[Tensor, "batch nodes"]
+
+
+@dataclass(frozen=True)
+class KHopTask(Task):
+    """For every letter, the letter that k hops lead to.
+
+    One hop from index j: find the last occurrence before j of the letter at j, step to its successor. No such
+    occurrence: the answer is `missing`. k = 0 is the letter itself. The answer at position 0 is `blank`.
+
+    Token ids: training letters, held-out letters, hop counts 0 … max_hops, `missing`, `blank`.
+    """
+
+    name: str = "khop"
+    summary: str = "letter found by k induction hops, every position"
+    letters: int = 5
+    held_out_letters: int = 5
+    max_hops: int = 3
+    characters: int = 98
+
+    metric_name = "token accuracy"
+
+    def __post_init__(self) -> None:
+        require(
+            self.letters >= 0 and self.held_out_letters >= 0 and self.max_hops >= 0 and self.characters >= 1,
+            f"letters={self.letters}, held_out_letters={self.held_out_letters}, max_hops={self.max_hops}, "
+            f"characters={self.characters}: use at least 1 character, and nothing below 0.",
+        )
+
+    @property
+    def first_hop_token(self) -> int:
+        return self.letters + self.held_out_letters
+
+    @property
+    def missing(self) -> int:
+        return self.first_hop_token + self.max_hops + 1
+
+    @property
+    def blank(self) -> int:
+        return self.missing + 1
+
+    @property
+    def vocabulary(self) -> int:
+        return self.blank + 1
+
+    @property
+    def nodes(self) -> int:
+        return self.characters + 1
+
+    def sample(
+        self,
+        count: int,
+        *,
+        held_out: bool = False,
+        hops: int | None = None,
+        generator: torch.Generator,
+        device: str | torch.device | None = None,
+    ) -> tuple[KHopInputs, Int[Tensor, "count nodes"]]:
+        """Random letters with k uniform in 0 … max_hops (or `hops`); `held_out` uses the letters kept for testing."""
+        where = drawing_device(count, generator, device)
+        start, letters = (self.letters, self.held_out_letters) if held_out else (0, self.letters)
+        require(
+            letters >= 2,
+            f"task '{self.name}' has {letters} {'held-out ' if held_out else ''}letters: neighbours must differ, "
+            "so it needs two.",
+        )
+        require(
+            hops is None or 0 <= hops <= self.max_hops, f"hops={hops}: task '{self.name}' has 0 … {self.max_hops} hops."
+        )
+        # A first letter, then steps of 1 … letters − 1 around the alphabet: uniform among what differs.
+        first = torch.randint(0, letters, (count, 1), generator=generator, device=where)
+        steps = torch.randint(1, letters, (count, self.characters - 1), generator=generator, device=where)
+        text = start + torch.cat([first, steps], dim=1).cumsum(1) % letters
+        k = torch.randint(0, self.max_hops + 1, (count, 1), generator=generator, device=where)
+        k = k if hops is None else torch.full_like(k, hops)
+        inputs = KHopInputs(torch.cat([self.first_hop_token + k, text], dim=1))
+        return inputs, self._solve(inputs.tokens)
+
+    def target(self, inputs: KHopInputs) -> Int[Tensor, "batch nodes"]:
+        tokens = inputs.tokens
+        require(
+            tokens.dim() == 2 and tokens.shape[1] >= 2, f"tokens of shape {tuple(tokens.shape)}: need (batch, ≥ 2)."
+        )
+        require(
+            bool(((tokens[:, 0] >= self.first_hop_token) & (tokens[:, 0] < self.missing)).all())
+            and bool(((tokens[:, 1:] >= 0) & (tokens[:, 1:] < self.first_hop_token)).all()),
+            f"task '{self.name}': token 0 must be a hop count ({self.first_hop_token} … {self.missing - 1}) and the "
+            f"others letters (0 … {self.first_hop_token - 1}).",
+        )
+        return self._solve(tokens)
+
+    def _solve(self, tokens: Int[Tensor, "batch nodes"]) -> Int[Tensor, "batch nodes"]:
+        k, text = tokens[:, :1] - self.first_hop_token, tokens[:, 1:]
+        batch, length = text.shape
+        nowhere = length  # a pointer past the end stands for "does not exist", and leads to itself
+        last = text.new_full((batch, self.first_hop_token), nowhere)
+        hop = text.new_full((batch, length + 1), nowhere)
+        for j in range(length):
+            letter = text[:, j : j + 1]
+            seen = last.gather(1, letter)
+            hop[:, j : j + 1] = torch.where(seen == nowhere, nowhere, seen + 1)
+            last.scatter_(1, letter, j)
+        pointer = torch.arange(length, device=text.device).expand(batch, length)
+        for done in range(self.max_hops):
+            pointer = torch.where(done < k, hop.gather(1, pointer), pointer)
+        padded = torch.cat([text, text.new_full((batch, 1), self.missing)], dim=1)
+        return torch.cat([text.new_full((batch, 1), self.blank), padded.gather(1, pointer)], dim=1)
+
+    def loss(
+        self,
+        prediction: Float[Tensor, "*replicas batch nodes vocabulary"],
+        target: Int[Tensor, "*replicas batch nodes"],
+    ) -> Float[Tensor, "*replicas"]:
+        """Cross-entropy over all positions."""
+        log_probability = prediction.log_softmax(-1).gather(-1, target.unsqueeze(-1)).squeeze(-1)
+        return -log_probability.mean(dim=(-2, -1))
+
+    def metric(
+        self,
+        prediction: Float[Tensor, "*replicas batch nodes vocabulary"],
+        target: Int[Tensor, "*replicas batch nodes"],
+    ) -> Float[Tensor, "*replicas"]:
+        """The share of letters found; position 0, always blank, is left out."""
+        right: Bool[Tensor, "*replicas batch nodes"] = prediction.argmax(-1) == target
+        return right[..., 1:].to(prediction.dtype).mean(dim=(-2, -1))
+
+    def example(self) -> str:
+        letters = "abcde"
+        text = "abacab"
+        tokens = [self.first_hop_token + 1] + [letters.index(letter) for letter in text]
+        found = self.target(KHopInputs(torch.tensor([tokens])))[0, 1:].tolist()
+        shown = "".join("~" if token == self.missing else letters[token] for token in found)
+        return f"1 {text} → _ {shown}"
+
+
+KHOP_TASKS = (
+    KHopTask(),
+    KHopTask(
+        name="khop-16",
+        summary="the same with up to 16 hops, 4 letters",
+        letters=4,
+        held_out_letters=0,
+        max_hops=16,
+        characters=99,
+    ),
+)

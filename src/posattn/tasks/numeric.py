@@ -1,0 +1,173 @@
+"""Numeric tasks on a list of numbers: one number in and one number out at every node.
+
+Back de Luca et al. 2025, "Positional Attention" (arXiv 2410.01686), section 7: cumulative sum, min, median and
+maximum subarray sum, and sorting; min-sum is a generator of theirs without a published figure, max is min's twin.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from posattn.errors import require
+from posattn.tasks.base import Shape, Task, check_numbers, drawing_device
+from posattn.tasks.intervals import sample_numbers
+
+#: A sample counts as solved when every output is within this much of the target, relative plus absolute.
+ACCURACY_TOLERANCE = 0.1
+
+ListFunction = Callable[[Float[Tensor, "*batch nodes"]], Float[Tensor, "*batch nodes"]]
+
+
+@dataclass(frozen=True)
+class NumericTask(Task):
+    """`function` of a list of numbers, one result a node. Targets are computed in float64 and rounded once."""
+
+    name: str
+    summary: str
+    function: ListFunction
+    nodes_per_number: int = 1
+
+    metric_name = "accuracy"
+
+    def shape(self, length: int) -> Shape:
+        """What a model for inputs of this length needs."""
+        require(length >= 1, f"length={length}: an input has at least one number.")
+        return Shape(nodes=self.nodes_per_number * length, in_dim=1, out_dim=1)
+
+    def sample(
+        self,
+        count: int,
+        *,
+        length: int = 8,
+        low: float = -2.0,
+        high: float = 2.0,
+        avoid: tuple[float, float] | None = None,
+        integers: bool = False,
+        generator: torch.Generator,
+        device: str | torch.device | None = None,
+        dtype: torch.dtype = torch.float32,
+    ) -> tuple[Float[Tensor, "count nodes 1"], Float[Tensor, "count nodes 1"]]:
+        """`count` lists of iid uniforms, each in a random sub-interval of [low, high] that is not inside `avoid`."""
+        drawing_device(count, generator, device)
+        nodes = self.shape(length).nodes
+        numbers = sample_numbers(
+            count, nodes, low=low, high=high, avoid=avoid, integers=integers, generator=generator, dtype=dtype
+        )
+        x = numbers.unsqueeze(-1)
+        return x, self._solve(x)
+
+    def target(self, inputs: Float[Tensor, "batch nodes 1"]) -> Float[Tensor, "batch nodes 1"]:
+        check_numbers(self.name, inputs, width=1)
+        require(
+            inputs.shape[1] % self.nodes_per_number == 0,
+            f"task '{self.name}': the input has {inputs.shape[1]} numbers, it needs a multiple of "
+            f"{self.nodes_per_number}.",
+        )
+        return self._solve(inputs)
+
+    def _solve(self, x: Float[Tensor, "batch nodes 1"]) -> Float[Tensor, "batch nodes 1"]:
+        return self.function(x.double().squeeze(-1)).to(x.dtype).unsqueeze(-1)
+
+    def loss(
+        self, prediction: Float[Tensor, "*replicas batch nodes 1"], target: Float[Tensor, "*replicas batch nodes 1"]
+    ) -> Float[Tensor, "*replicas"]:
+        """Mean squared error over samples and nodes."""
+        return (prediction - target).square().mean(dim=(-3, -2, -1))
+
+    def metric(
+        self, prediction: Float[Tensor, "*replicas batch nodes 1"], target: Float[Tensor, "*replicas batch nodes 1"]
+    ) -> Float[Tensor, "*replicas"]:
+        """The share of samples whose outputs are all within rtol = atol = 0.1 of the target."""
+        near = (prediction - target).abs() <= ACCURACY_TOLERANCE * (1 + target.abs())
+        return near.all(dim=-1).all(dim=-1).to(prediction.dtype).mean(dim=-1)
+
+    def example(self) -> str:
+        numbers = [3.0, -1.0, 2.0, -4.0][: 4 // self.nodes_per_number * self.nodes_per_number]
+        y = self.target(torch.tensor(numbers).reshape(1, -1, 1))
+        return f"{_shown(numbers)} → {_shown(y.flatten().tolist())}"
+
+
+@dataclass(frozen=True)
+class PrefixTask(NumericTask):
+    """`function` of every prefix, or with `cumulative=False` of the whole list (the last prefix) at every node."""
+
+    cumulative: bool = True
+
+    def _solve(self, x: Float[Tensor, "batch nodes 1"]) -> Float[Tensor, "batch nodes 1"]:
+        y = super()._solve(x)
+        return y if self.cumulative else y[:, -1:].expand_as(y).contiguous()
+
+
+def _shown(numbers: list[float]) -> str:
+    return " ".join(f"{number:g}" for number in numbers)
+
+
+def _cumulative_sum(x: Tensor) -> Tensor:
+    return x.cumsum(-1)
+
+
+def _running(pick: Callable[[Tensor, Tensor], Tensor], x: Tensor) -> Tensor:
+    """`pick` of each prefix. After every pass a node has seen twice as many: faster than cummin, which keeps indices."""
+    reach = 1
+    while reach < x.shape[-1]:
+        x = torch.cat([x[..., :reach], pick(x[..., reach:], x[..., :-reach])], dim=-1)
+        reach *= 2
+    return x
+
+
+def _cumulative_min(x: Tensor) -> Tensor:
+    return _running(torch.minimum, x)
+
+
+def _cumulative_max(x: Tensor) -> Tensor:
+    return _running(torch.maximum, x)
+
+
+def _cumulative_median(x: Tensor) -> Tensor:
+    """The middle value of each prefix; halfway between the two middle ones where their count is even."""
+    medians = []
+    for end in range(1, x.shape[-1] + 1):
+        ordered = x[..., :end].sort(-1).values
+        lower, upper = ordered[..., (end - 1) // 2], ordered[..., end // 2]
+        # Halves are added, as a sum could overflow; a middle value alone is not halved, as a subnormal would round.
+        medians.append(upper if end % 2 else 0.5 * lower + 0.5 * upper)
+    return torch.stack(medians, dim=-1)
+
+
+def _sort(x: Tensor) -> Tensor:
+    return x.sort(-1).values
+
+
+def _cumulative_max_subarray(x: Tensor) -> Tensor:
+    """Kadane: the best subarray ending here is this number plus the best one ending before it, if that is positive.
+
+    Unlike differences of prefix sums this never subtracts two large sums.
+    """
+    best = ending = x[..., 0]
+    bests = [best]
+    for number in x.unbind(-1)[1:]:
+        ending = number + ending.clamp(min=0)
+        best = torch.maximum(best, ending)
+        bests.append(best)
+    return torch.stack(bests, dim=-1)
+
+
+def _cumulative_min_sum(x: Tensor) -> Tensor:
+    """With halves a and b of the input: the minimum of a_j + b_j over j ≤ i, at node i of both halves."""
+    half = x.shape[-1] // 2
+    best = _cumulative_min(x[..., :half] + x[..., half:])
+    return torch.cat([best, best], dim=-1)
+
+
+NUMERIC_TASKS = (
+    PrefixTask("sum", "sum of each prefix", _cumulative_sum),
+    PrefixTask("min", "minimum of each prefix", _cumulative_min),
+    PrefixTask("max", "maximum of each prefix", _cumulative_max),
+    PrefixTask("median", "median of each prefix", _cumulative_median),
+    NumericTask("sort", "all numbers in ascending order", _sort),
+    PrefixTask("max-subarray", "largest sum of a non-empty run, each prefix", _cumulative_max_subarray),
+    PrefixTask("min-sum", "smallest a_j + b_j of each prefix of two halves", _cumulative_min_sum, nodes_per_number=2),
+)
