@@ -2,4 +2,4 @@
 
 import jaxtyping
 
-jaxtyping.install_import_hook("posattn", "beartype.beartype")
+jaxtyping.install_import_hook("posattn", "typecheck.checked")

@@ -20,7 +20,18 @@ def write_whole(path: str | os.PathLike[str], content: bytes) -> None:
         temporary.chmod(0o644)
         temporary.replace(path)
     except OSError as error:
-        raise PosattnError(f"cannot write '{path}': {error.strerror}. Nothing there was changed.") from None
+        raise PosattnError(
+            f"cannot write '{path}': {error.strerror or error}. Nothing there was changed; check the folder, its "
+            "permissions and its free space."
+        ) from None
     finally:
         if temporary is not None:
             temporary.unlink(missing_ok=True)
+
+
+def make_folder(path: str | os.PathLike[str]) -> None:
+    """The folder and all above it, if they are not there yet."""
+    try:
+        Path(path).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise PosattnError(f"cannot make the folder '{path}': {error.strerror}. Choose another place.") from None

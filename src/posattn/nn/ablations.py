@@ -5,7 +5,7 @@ What varies: which input the nodes see, and what queries and keys are made of (X
 
 from typing import Any
 
-from posattn.errors import unknown
+from posattn.errors import PosattnError, unknown
 from posattn.nn.hybrid import HybridTransformer
 from posattn.nn.model import NumericModel
 from posattn.nn.positional import PositionalTransformer
@@ -25,5 +25,13 @@ def ablation(name: str, **options: Any) -> NumericModel[Any]:
     """The model of one row of the paper's ablation table."""
     if name not in ABLATIONS:
         raise unknown("ablation", name, ABLATIONS)
-    model, fixed, _ = ABLATIONS[name]
-    return model(**(options | fixed))
+    cls, fixed, summary = ABLATIONS[name]
+    for option in fixed:
+        if option in options:
+            raise PosattnError(f"{option}={options[option]!r}: ablation {name} ({summary}) fixes it. Leave it out.")
+    if name != "M1":
+        return cls(**(options | fixed))
+    same = {"constants": options.get("encoding", "one-hot"), "constants_dim": options.get("encoding_dim")}
+    model = cls(**(options | same))
+    model.get_buffer("constants").copy_(model.get_buffer("encoding"))  # X‖P and Q, K share P, even a random one
+    return model

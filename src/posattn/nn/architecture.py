@@ -3,6 +3,7 @@
 import dataclasses
 import json
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -41,9 +42,17 @@ class Architecture(ABC):
         """First values of one model, without a replica axis: what it holds, then what it learns."""
         return self.constants_of(generator) | {name: first.draw(generator) for name, first in self.parameters().items()}
 
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Name and shape of everything that `init` gives, without drawing it."""
+        return {name: first.shape for name, first in self.parameters().items()}
+
     @abstractmethod
     def forward(self, p: Params, *inputs: Tensor) -> Tensor:
         """The output, from parameters and inputs that all have a leading replica axis. Checks no values."""
+
+    def form(self, *, cuda: bool, tensor_cores: bool) -> Callable[..., Tensor]:
+        """The form of `forward` that is fastest for training: on CUDA or not, with float32 products rounded or not."""
+        return self.forward
 
     @abstractmethod
     def check(self, *inputs: Tensor) -> None:
@@ -60,9 +69,9 @@ def from_json(text: str) -> Architecture:
     try:
         fields = json.loads(text)
         kind = fields.pop("kind")
-    except (json.JSONDecodeError, AttributeError, KeyError):
+    except (ValueError, TypeError, AttributeError, KeyError, RecursionError):
         raise PosattnError(f"not the description of a model: {text[:80]!r}") from None
-    if kind not in ARCHITECTURES:
+    if not isinstance(kind, str) or kind not in ARCHITECTURES:
         raise unknown("kind of model", kind, ARCHITECTURES)
     return build(ARCHITECTURES[kind], fields)
 
@@ -76,12 +85,36 @@ def build(architecture: type[Architecture], options: dict[str, Any]) -> Architec
     return architecture(**options)
 
 
-def check_sizes(**sizes: Any) -> None:
-    """Every size must be a whole number of at least 1."""
+def check_sizes(*, least: int = 1, **sizes: Any) -> None:
+    """Every size must be a whole number of at least `least`."""
     for name, value in sizes.items():
         require(
-            isinstance(value, int) and not isinstance(value, bool) and value >= 1,
-            f"{name}={value!r}: it must be a whole number of at least 1.",
+            isinstance(value, int) and not isinstance(value, bool) and value >= least,
+            f"{name}={value!r}: it must be a whole number of at least {least}.",
+        )
+
+
+def check_switches(**switches: Any) -> None:
+    """A word such as "no" counts as true in Python, so only the real thing is taken."""
+    for name, value in switches.items():
+        require(isinstance(value, bool), f"{name}={value!r}: it must be True or False.")
+
+
+def check_finite(what: str, x: Tensor) -> None:
+    """Raise where x holds NaN or an infinite value, and say which and where."""
+    finite = torch.isfinite(x)
+    if not finite.all():
+        at = (~finite).nonzero()[0].tolist()
+        raise PosattnError(f"{what}: {x[tuple(at)].item()} at {at}. Remove NaN and infinite values first.")
+
+
+def check_codes(what: str, codes: Tensor, vocabulary: int) -> None:
+    """Every code must be in the vocabulary."""
+    outside = codes[(codes < 0) | (codes >= vocabulary)]
+    if outside.numel():
+        raise PosattnError(
+            f"{what} {outside[0].item()} lies outside 0 … {vocabulary - 1}: correct it, or build the model with a "
+            f"larger vocabulary than {vocabulary}."
         )
 
 

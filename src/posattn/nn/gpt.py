@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.nn.functional import gelu
 
 from posattn.errors import require
-from posattn.nn.architecture import Architecture, check_heads, check_sizes
+from posattn.nn.architecture import Architecture, check_codes, check_heads, check_sizes, check_switches
 from posattn.nn.model import Model
 from posattn.nn.parts import Init, Params, affine, attention_weights, merge_heads, split_heads
 
@@ -40,6 +40,7 @@ class Gpt(Architecture):
         check_sizes(vocabulary=self.vocabulary, length=self.length, embed_dim=self.embed_dim)
         check_sizes(heads=self.heads, layers=self.layers)
         check_heads(self.embed_dim, self.heads)
+        check_switches(positional=self.positional)
 
     def parameters(self) -> dict[str, Init]:
         width, layers = self.embed_dim, (self.layers,)
@@ -67,10 +68,7 @@ class Gpt(Architecture):
             tokens.dim() == 2 and 1 <= tokens.shape[1] <= self.length and tokens.dtype == torch.int64,
             f"tokens are {tuple(tokens.shape)}, {tokens.dtype}: the model takes (batch, at most {self.length}), int64.",
         )
-        require(
-            bool(((tokens >= 0) & (tokens < self.vocabulary)).all()),
-            f"a token lies outside 0 … {self.vocabulary - 1}, the model's vocabulary.",
-        )
+        check_codes("token", tokens, self.vocabulary)
 
     def forward(self, p: Params, *inputs: Tensor) -> Float[Tensor, "replicas batch nodes vocabulary"]:
         (tokens,) = inputs

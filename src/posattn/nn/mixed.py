@@ -15,10 +15,10 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from posattn.errors import require
-from posattn.nn.architecture import check_sizes
+from posattn.nn.architecture import check_codes, check_finite, check_sizes
 from posattn.nn.gpt import look_up
 from posattn.nn.model import Model
-from posattn.nn.numeric import Numeric, layer
+from posattn.nn.numeric import GIVEN, Numeric, layer
 from posattn.nn.parts import Init, Params, affine
 from posattn.nn.positional import Positional
 from posattn.nn.standard import Standard
@@ -46,26 +46,24 @@ class Mixed(Numeric):
             self.in_dim == 1 and self.constants is None,
             f"in_dim={self.in_dim}, constants={self.constants!r}: a mixed-type model takes plain numbers.",
         )
+        require(self.encoding != GIVEN, f"encoding={GIVEN!r}: a mixed-type model takes the name of an encoding.")
 
     def parameters(self) -> dict[str, Init]:
         return {"character_embedding": Init((self.vocabulary, self.embed_dim), normal=1.0)} | super().parameters()
 
     def check(self, *inputs: Tensor) -> None:
         characters, numbers = inputs
-        batch, wanted = characters.shape[0], self.length - self.characters
+        wanted = self.length - self.characters
         require(
-            tuple(characters.shape) == (batch, self.characters)
+            tuple(characters.shape[1:]) == (self.characters,)
             and characters.dtype == torch.int64
-            and tuple(numbers.shape) == (batch, wanted)
+            and tuple(numbers.shape) == (characters.shape[0], wanted)
             and numbers.is_floating_point(),
             f"characters {tuple(characters.shape)}, {characters.dtype}, and numbers {tuple(numbers.shape)}, "
             f"{numbers.dtype}: the model takes (batch, {self.characters}), int64, and (batch, {wanted}), floats.",
         )
-        require(
-            bool(((characters >= 0) & (characters < self.vocabulary)).all()),
-            f"a character lies outside 0 … {self.vocabulary - 1}, the model's vocabulary.",
-        )
-        require(bool(torch.isfinite(numbers).all()), "the numbers hold NaN or infinite values: remove them first.")
+        check_codes("character", characters, self.vocabulary)
+        check_finite("the numbers", numbers)
 
     @abstractmethod
     def attention_of(self, p: Params, index: int, state: Tensor) -> Tensor:
@@ -101,6 +99,13 @@ class MixedStandard(Mixed, Standard):
     kind = "mixed-standard"
 
     append_encoding: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(
+            not self.append_encoding,
+            "append_encoding=True: a mixed-type model adds learned positions instead. Leave it out.",
+        )
 
     def parameters(self) -> dict[str, Init]:
         return {"position_embedding": Init((self.nodes, self.embed_dim), normal=1.0)} | super().parameters()

@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from posattn.errors import require
-from posattn.nn.architecture import Architecture, build
+from posattn.nn.architecture import Architecture, build, check_finite
 from posattn.nn.numeric import GIVEN, Numeric
 from posattn.nn.parts import Params
 from posattn.nn.weights import read_weights, write_weights
@@ -55,6 +55,7 @@ class Model(nn.Module, Generic[Described]):
         """Raise where an input does not fit: shape, values, dtype or device."""
         held = next(self.parameters())
         for x in inputs:
+            require(isinstance(x, Tensor), f"the input is a {type(x).__name__}: use torch.as_tensor(x).")
             require(
                 x.device == held.device,
                 f"the input is on '{x.device}' and the model on '{held.device}': use x.to('{held.device}').",
@@ -99,7 +100,7 @@ class NumericModel(Model[DescribedNumeric]):
         self,
         *,
         encoding: str | Float[Tensor, "nodes width"] = "one-hot",
-        constants: str | Float[Tensor, "nodes width"] | None = None,
+        constants: str | Float[Tensor, "nodes constants_width"] | None = None,
         generator: torch.Generator | None = None,
         **options: Any,
     ) -> None:
@@ -110,15 +111,18 @@ class NumericModel(Model[DescribedNumeric]):
                 matrices[name] = value
                 options |= {name: GIVEN, f"{name}_dim": value.shape[1]}
             else:
+                named = not (isinstance(value, str) and value == GIVEN)
+                require(named, f"{name}={GIVEN!r} stands for a matrix: pass the matrix itself, {name}=P.")
                 options[name] = value
         super().__init__(generator=generator, **options)
         for name, value in matrices.items():
             nodes = self.architecture.nodes
             require(
                 value.shape[0] == nodes,
-                f"{name} has {value.shape[0]} rows: the model has length + scratchpad = {nodes} nodes.",
+                f"{name} has {value.shape[0]} rows: it needs one for each of the model's length + scratchpad = {nodes} "
+                "nodes.",
             )
-            require(bool(torch.isfinite(value).all()), f"{name} holds NaN or infinite values.")
+            check_finite(name, value)
             self.get_buffer(name).copy_(value)
 
     def forward(
@@ -130,18 +134,19 @@ class NumericModel(Model[DescribedNumeric]):
         if encoding is not None:
             self._check_encoding(encoding, x.shape[1])
             p["encoding"] = encoding.unsqueeze(0)
-        longest = self.architecture.length
-        require(
-            x.shape[1] <= longest or (encoding is not None and "constants" not in p),
-            f"the input has length {x.shape[1]} and the model {longest}: shorten it, or build the model with "
-            f"length={x.shape[1]}"
-            + (
-                ". It holds constants for its own nodes only."
-                if encoding is not None
-                else ", or pass a longer encoding."
-            ),
-        )
+        if encoding is None or "constants" in p:
+            self.check_length(x)
         return self.architecture.forward(p, x.unsqueeze(0))[0]
+
+    def check_length(self, x: Tensor) -> None:
+        """Raise where x has more nodes than P, or the constants, have rows."""
+        length, longest = x.shape[1], self.architecture.length
+        other = ", or pass a longer P: model(x, encoding=P)." if self.architecture.constants is None else "."
+        require(
+            length <= longest,
+            f"the input has length {length} and the model {longest}: shorten it, or build the model with "
+            f"length={length}{other}",
+        )
 
     def _check_encoding(self, encoding: Tensor, length: int) -> None:
         wanted = (length + self.architecture.scratchpad, self.architecture.encoding_width)
@@ -151,4 +156,4 @@ class NumericModel(Model[DescribedNumeric]):
             f"encoding is {tuple(encoding.shape)}, {encoding.dtype}, on '{encoding.device}': this input needs {wanted} "
             f"(length + scratchpad rows), {held.dtype}, on '{held.device}'.",
         )
-        require(bool(torch.isfinite(encoding).all()), "encoding holds NaN or infinite values.")
+        check_finite("encoding", encoding)

@@ -14,8 +14,8 @@ from torch import Tensor
 
 from posattn import encodings
 from posattn.errors import require, unknown
-from posattn.nn.architecture import Architecture, check_heads, check_sizes
-from posattn.nn.parts import Init, Params, affine, linear_init, merge_heads, split_heads, xavier_init
+from posattn.nn.architecture import Architecture, check_finite, check_heads, check_sizes, check_switches
+from posattn.nn.parts import Init, Params, affine, linear, linear_init, merge_heads, split_heads, xavier_init
 
 #: The name of an encoding or of constants that were passed as a matrix.
 GIVEN = "given"
@@ -44,18 +44,37 @@ class Numeric(Architecture):
         check_sizes(length=self.length, in_dim=self.in_dim, out_dim=self.out_dim, embed_dim=self.embed_dim)
         check_sizes(heads=self.heads, hidden_dim=self.hidden_dim)
         check_heads(self.embed_dim, self.heads)
-        require(self.scratchpad >= 0, f"scratchpad={self.scratchpad}: it must be 0 or more.")
-        require(self.mlp_layers >= 2, f"mlp_layers={self.mlp_layers}: the MLP has a ReLU, so it needs at least 2.")
+        check_sizes(scratchpad=self.scratchpad, least=0)
+        check_sizes(mlp_layers=self.mlp_layers, least=2)  # there is a ReLU between each two
+        check_switches(bias=self.bias)
         if self.layers is None:
             object.__setattr__(self, "layers", self.length.bit_length())  # floor(log2 length) + 1
         check_sizes(layers=self.layers)
-        for name in (self.encoding, self.constants):
-            if name not in (None, GIVEN) and name not in encodings.REGISTRY:
-                raise unknown("encoding", name, encodings.REGISTRY)
-        if self.encoding != GIVEN:
-            object.__setattr__(self, "encoding_dim", _width(self.encoding, self.nodes, self.encoding_dim))
-        if self.constants not in (None, GIVEN):
-            object.__setattr__(self, "constants_dim", _width(self.constants, self.nodes, self.constants_dim))
+        object.__setattr__(self, "encoding_dim", self._width("encoding", self.encoding, self.encoding_dim))
+        if self.constants is not None:
+            object.__setattr__(self, "constants_dim", self._width("constants", self.constants, self.constants_dim))
+        else:
+            require(
+                self.constants_dim is None,
+                f"constants_dim={self.constants_dim}: there are no constants. Leave it out, or name an encoding.",
+            )
+
+    def _width(self, what: str, name: str, dim: int | None) -> int:
+        """Width of P or of the constants; a given matrix has its own."""
+        require(
+            isinstance(name, str),
+            f"{what} is a {type(name).__name__}: it must be the name of an encoding, or a tensor where the model "
+            f"takes one. Known: {', '.join(encodings.REGISTRY)}.",
+        )
+        if name not in (GIVEN, *encodings.REGISTRY):
+            raise unknown(what, name, encodings.REGISTRY)
+        if dim is not None:
+            check_sizes(**{f"{what}_dim": dim})
+        if name != GIVEN:
+            return encodings.make(name, self.nodes, dim=dim, generator=torch.Generator()).shape[1]
+        require(dim is not None, f"{what}={GIVEN!r} stands for a matrix: pass the matrix itself, {what}=P.")
+        assert dim is not None
+        return dim
 
     @property
     def nodes(self) -> int:
@@ -96,11 +115,17 @@ class Numeric(Architecture):
             ("constants", self.constants, self.constants_dim),
         ):
             if name == GIVEN:
-                held[key] = torch.zeros(self.nodes, width or 0)
+                assert width is not None
+                held[key] = torch.zeros(self.nodes, width)
             elif name is not None:
                 drawing = generator or torch.default_generator
                 held[key] = encodings.make(name, self.nodes, dim=width, generator=drawing)
         return held
+
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        widths = {"encoding": self.encoding_dim, "constants": self.constants_dim}
+        held = {name: (self.nodes, width) for name, width in widths.items() if width is not None}
+        return held | super().shapes()
 
     def check(self, *inputs: Tensor) -> None:
         (x,) = inputs
@@ -108,7 +133,8 @@ class Numeric(Architecture):
             x.dim() == 3 and x.shape[2] == self.in_dim and x.shape[1] >= 1,
             f"the input has shape {tuple(x.shape)}: the model takes (batch, length, {self.in_dim}).",
         )
-        require(bool(torch.isfinite(x).all()), "the input holds NaN or infinite values: remove them first.")
+        require(x.is_floating_point(), f"the input has dtype {x.dtype}, not floating point: use x.float().")
+        check_finite("the input", x)
 
     def inputs(
         self, p: Params, x: Float[Tensor, "replicas batch length in_dim"]
@@ -133,11 +159,6 @@ class Numeric(Architecture):
         """[x ‖ P]: every node's row of `table` appended to it."""
         rows = self.rows(table, x.shape[2])
         return torch.cat([x, rows.unsqueeze(1).expand(-1, x.shape[1], -1, -1)], dim=-1)
-
-
-def _width(name: str | None, nodes: int, dim: int | None) -> int:
-    assert name is not None
-    return encodings.make(name, nodes, dim=dim, generator=torch.Generator()).shape[1]
 
 
 def layer_init(sizes: "Numeric", layers: tuple[int]) -> dict[str, Init]:
@@ -169,17 +190,18 @@ def layer(
     values = split_heads(affine(p, "value", x, index), heads=attention.shape[2])
     attended = affine(p, "output", merge_heads(attention @ values), index)
     hidden = affine(p, "mlp_in", torch.cat([x, attended], dim=-1), index).relu()
-    return affine(p, "mlp_out", middle(p, index, hidden), index)
+    for weight, bias in middle_maps(p, index):
+        hidden = linear(hidden, weight, bias).relu()
+    return affine(p, "mlp_out", hidden, index)
 
 
-def middle(
-    p: Params, index: int, hidden: Float[Tensor, "replicas *nodes hidden"]
-) -> Float[Tensor, "replicas *nodes hidden"]:
-    """The MLP's inner linear maps, each with its ReLU; none when the MLP has two layers."""
-    count = p["mlp_middle_weight"].shape[2] if "mlp_middle_weight" in p else 0
-    for inner in range(count):
-        hidden = affine(p, "mlp_middle", hidden, index, inner).relu()
-    return hidden
+def middle_maps(p: Params, index: int) -> list[tuple[Tensor, Tensor | None]]:
+    """The MLP's inner linear maps, each followed by a ReLU; none when the MLP has two layers."""
+    if "mlp_middle_weight" not in p:
+        return []
+    weights = p["mlp_middle_weight"][:, index].unbind(1)
+    biases = p["mlp_middle_bias"][:, index].unbind(1) if "mlp_middle_bias" in p else [None] * len(weights)
+    return list(zip(weights, biases, strict=True))
 
 
 class FoldedLayer(NamedTuple):

@@ -12,13 +12,15 @@ Algorithmic Computation", ICML 2025 (arXiv 2410.01686), section 4. Differs from 
 experiments do, in the scaling by 1/√d_k and in the biases.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from jaxtyping import Float
 from torch import Tensor
 
+from posattn.nn.mixing import columns, expanded_layer, mixed_layer, with_identity
 from posattn.nn.model import NumericModel
-from posattn.nn.numeric import Numeric, fold, folded_decoder, layer, middle
+from posattn.nn.numeric import Numeric, fold, folded_decoder, layer, middle_maps
 from posattn.nn.parts import Params, affine, attention_weights, linear, split_heads
 
 
@@ -51,31 +53,34 @@ class Positional(Numeric):
         return affine(p, "decoder", state)[:, :, :length]
 
     def folded(self, p: Params, *inputs: Tensor) -> Float[Tensor, "replicas batch length out_dim"]:
-        """The same function with fewer than half the multiplications, nodes outermost: mixing is one wide product."""
+        """The same function with fewer than half the multiplications: the state is what the last ReLU gave."""
         (x,) = inputs
         length = x.shape[2]
-        attention = self.attention(p, length + self.scratchpad)
-        state = self.inputs(p, x).transpose(1, 2).contiguous()  # (replicas, nodes, batch, features)
+        attention = with_identity(self.attention(p, length + self.scratchpad))
+        state = self.inputs(p, x).permute(0, 2, 3, 1).contiguous()  # (replicas, nodes, features, batch)
         for index, (_, _, matrices, bias) in enumerate(fold(p, self.heads)):
-            hidden = linear(state, matrices[:, 0], bias)
-            for head in range(self.heads):
-                hidden = hidden + mix(attention[:, index, head], state, matrices[:, 1 + head])
-            state = middle(p, index, hidden.relu())
-        return linear(state[:, :length], *folded_decoder(p)).transpose(1, 2)
+            state = mixed_layer(state, attention[:, index], matrices, bias)
+            for weight, bias in middle_maps(p, index):
+                state = columns(state, weight, bias).relu()
+        return columns(state[:, :length], *folded_decoder(p)).permute(0, 3, 1, 2)
+
+    def expanded(self, p: Params, *inputs: Tensor) -> Float[Tensor, "replicas batch length out_dim"]:
+        """The folded form with nodes and features in one axis: more arithmetic, in few large products."""
+        (x,) = inputs
+        length, nodes = x.shape[2], x.shape[2] + self.scratchpad
+        attention = with_identity(self.attention(p, nodes))
+        state = self.inputs(p, x).flatten(2)
+        for index, (_, _, matrices, bias) in enumerate(fold(p, self.heads)):
+            state = expanded_layer(state, attention[:, index], matrices, bias)
+            for weight, bias in middle_maps(p, index):
+                state = linear(state.unflatten(2, (nodes, -1)), weight, bias).relu().flatten(2)
+        return linear(state.unflatten(2, (nodes, -1))[:, :, :length], *folded_decoder(p))
 
     forward = folded
 
-
-def mix(
-    attention: Float[Tensor, "replicas nodes nodes"],
-    state: Float[Tensor, "replicas nodes batch into"],
-    matrix: Float[Tensor, "replicas into out"],
-) -> Float[Tensor, "replicas nodes batch out"]:
-    """A·u·M: nodes are mixed on the narrower side of M."""
-    _, _, batch, into = state.shape
-    if into < matrix.shape[2]:
-        return linear((attention @ state.flatten(2)).unflatten(2, (batch, into)), matrix, None)
-    return (attention @ linear(state, matrix, None).flatten(2)).unflatten(2, (batch, -1))
+    def form(self, *, cuda: bool, tensor_cores: bool) -> Callable[..., Tensor]:
+        """Tensor cores do about eight times as much arithmetic as it takes to feed them: there, expanded is faster."""
+        return self.expanded if cuda and tensor_cores and self.nodes <= 8 * (1 + self.heads) else self.folded
 
 
 class PositionalTransformer(NumericModel[Positional]):

@@ -7,6 +7,7 @@ The rest is the positional Transformer's (`posattn.nn.numeric`). Its input is [x
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -14,10 +15,14 @@ from jaxtyping import Float
 from torch import Tensor
 
 from posattn.errors import require
+from posattn.nn.architecture import check_switches
 from posattn.nn.model import NumericModel
-from posattn.nn.numeric import FoldedLayer, Numeric, fold, folded_decoder, layer, middle
+from posattn.nn.numeric import FoldedLayer, Numeric, fold, folded_decoder, layer, middle_maps
 from posattn.nn.parts import Params, affine, attention_weights, linear, split_heads
 from posattn.nn.rotary import rotate
+
+#: Most nodes, and widest state, that the Triton kernel takes.
+TILE = 64
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,6 +36,7 @@ class Standard(Numeric):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        check_switches(append_encoding=self.append_encoding, rotary=self.rotary)
         require(
             not self.rotary or self.embed_dim % 2 == 0,
             f"embed_dim={self.embed_dim}: rotary turns pairs of dimensions, so it must be even.",
@@ -77,27 +83,33 @@ class Standard(Numeric):
 
     def folded(self, p: Params, *inputs: Tensor) -> Float[Tensor, "replicas batch length out_dim"]:
         """The same function with half the multiplications: the state is only ever what the last ReLU gave."""
+        return self._between_relus(p, layer_between_relus, *inputs)
+
+    def fused(self, p: Params, *inputs: Tensor) -> Float[Tensor, "replicas batch length out_dim"]:
+        """The folded form with one Triton kernel a layer; products in TF32."""
+        from posattn.nn.fused import standard_layer
+
+        return self._between_relus(p, standard_layer, *inputs)
+
+    def _between_relus(
+        self, p: Params, between: Callable[..., Tensor], *inputs: Tensor
+    ) -> Float[Tensor, "replicas batch length out_dim"]:
         (x,) = inputs
         state = self.inputs(p, x)
         for index, folded in enumerate(fold(p, self.heads)):
-            attention = self._folded_attention(p, index, state, folded)
-            hidden = linear(state, folded.matrices[:, 0], folded.bias)
-            values = linear(state, folded.matrices[:, 1:].transpose(1, 2).flatten(2), None)
-            # Σ_h A_h·(u·M_h) as one product: rows of `values` are (node, head), columns of `attention` likewise.
-            pairs = attention.permute(0, 1, 3, 4, 2).flatten(3)
-            hidden = hidden + pairs @ values.unflatten(3, (self.heads, -1)).flatten(2, 3)
-            state = middle(p, index, hidden.relu())
+            state = between(state, *self._fold_logits(p, index, folded), folded.matrices, folded.bias)
+            for weight, bias in middle_maps(p, index):
+                state = linear(state, weight, bias).relu()
         return linear(state[:, :, : x.shape[2]], *folded_decoder(p))
 
-    def _folded_attention(
-        self, p: Params, index: int, state: Float[Tensor, "replicas batch nodes into"], folded: FoldedLayer
-    ) -> Float[Tensor, "replicas batch heads nodes nodes"]:
-        """Logits (u_i·N_h + c_h)·u_j with N_h = E·W_Q,h·W_K,hᵀ·Eᵀ and c_h = (e·W_Q,h + b_Q,h)·W_K,hᵀ·Eᵀ.
+    def _fold_logits(
+        self, p: Params, index: int, folded: FoldedLayer
+    ) -> tuple[Float[Tensor, "replicas heads into into"], Float[Tensor, "replicas heads into"]]:
+        """N_h = E·W_Q,h·W_K,hᵀ·Eᵀ/√d_k and c_h = (e·W_Q,h + b_Q,h)·W_K,hᵀ·Eᵀ/√d_k, so that logits are (u·N + c)·uᵀ.
 
-        With x = u·E + e, what is left out (terms with b_K, and e on the key's side) is the same for all j, and
-        softmax over j does not see it.
+        With x = u·E + e, what is left out (terms with b_K, and e on the key's side) is the same for all keys, and
+        softmax over the keys does not see it.
         """
-        into = state.shape[-1]
         query = p["query_weight"][:, index].unflatten(2, (self.heads, -1)).transpose(1, 2)
         key = p["key_weight"][:, index].unflatten(2, (self.heads, -1)).transpose(1, 2)
         entry = folded.entry.unsqueeze(1)
@@ -105,14 +117,34 @@ class Standard(Numeric):
         bias = p["query_bias"][:, index].unflatten(1, (self.heads, 1, -1))
         if folded.entry_bias is not None:
             bias = bias + folded.entry_bias.unsqueeze(1) @ query
-        matrix = (entry @ query @ back).transpose(1, 2).flatten(2)
-        moved = linear(state, matrix, (bias @ back).flatten(1))
-        heads_first = moved.unflatten(3, (self.heads, into)).transpose(2, 3)
-        return (heads_first @ state.mT.unsqueeze(2)).softmax(-1)
+        return entry @ query @ back, (bias @ back).squeeze(2)
 
     def forward(self, p: Params, *inputs: Tensor) -> Float[Tensor, "replicas batch length out_dim"]:
         """Folded, but for a rotary model: the rotation stands between W_Q and W_K, and they cannot be multiplied."""
         return self.plain(p, *inputs) if self.rotary else self.folded(p, *inputs)
+
+    def form(self, *, cuda: bool, tensor_cores: bool) -> Callable[..., Tensor]:
+        widest = max(self.input_width, self.hidden_dim)
+        fits = cuda and tensor_cores and not self.rotary and self.nodes <= TILE and widest <= TILE
+        return self.fused if fits else self.forward
+
+
+def layer_between_relus(
+    u: Float[Tensor, "replicas batch nodes into"],
+    n: Float[Tensor, "replicas heads into into"],
+    c: Float[Tensor, "replicas heads into"],
+    m: Float[Tensor, "replicas mixed into out"],
+    b: Float[Tensor, "replicas out"] | None,
+) -> Float[Tensor, "replicas batch nodes out"]:
+    """relu(u·M₀ + b + Σ_h softmax((u·N_h + c_h)·uᵀ)·u·M_h)."""
+    heads = n.shape[1]
+    moved = linear(u, n.transpose(1, 2).flatten(2), c.flatten(1))
+    logits = moved.unflatten(3, (heads, -1)).flatten(2, 3) @ u.mT  # rows (node, head)
+    attention = logits.softmax(-1).unflatten(2, (-1, heads))
+    values = linear(u, m[:, 1:].transpose(1, 2).flatten(2), None).unflatten(3, (heads, -1))
+    # Σ_h A_h·(u·M_h) as one product: rows of `values` are (node, head), columns of `pairs` likewise.
+    pairs = attention.transpose(3, 4).flatten(3)
+    return (linear(u, m[:, 0], b) + pairs @ values.flatten(2, 3)).relu()
 
 
 class StandardTransformer(NumericModel[Standard]):
@@ -123,4 +155,5 @@ class StandardTransformer(NumericModel[Standard]):
     def attention(self, x: Float[Tensor, "batch length in_dim"]) -> Float[Tensor, "batch layers heads nodes nodes"]:
         """The attention weights on this input; each row sums to 1."""
         self.check(x)
+        self.check_length(x)
         return self.architecture.attention(self.replica(), x.unsqueeze(0))[0]

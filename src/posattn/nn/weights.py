@@ -25,7 +25,8 @@ def write_weights(path: str | os.PathLike[str], architecture: Architecture, tens
 def read_weights(path: str | os.PathLike[str]) -> tuple[Architecture, Params]:
     """Architecture and weights, each checked against the other."""
     path = Path(path)
-    require(path.is_file(), f"'{path}' is not there (or no file): check the path.")
+    require(not path.is_dir(), f"'{path}' is a folder: name the file in it.")
+    require(path.is_file(), f"'{path}' is not there: check the path.")
     try:
         with safetensors.safe_open(path, framework="pt") as file:
             header = file.metadata() or {}
@@ -42,13 +43,18 @@ def _checked(header: dict[str, str], tensors: Params) -> tuple[Architecture, Par
     require("posattn" in header, "it holds no posattn model (no description in its header).")
     written = header["posattn"]
     require(
-        written.isdecimal() and int(written) <= FORMAT,
+        written in map(str, range(1, FORMAT + 1)),
         f"it has format {written}, this version reads up to {FORMAT}. Install a newer posattn.",
     )
-    architecture = from_json(header.get("architecture", ""))
-    expected = {name: tuple(tensor.shape) for name, tensor in architecture.init(None).items()}
+    try:
+        architecture = from_json(header.get("architecture", ""))
+    except PosattnError:
+        raise
+    except (RuntimeError, ValueError, MemoryError) as error:  # sizes that no tensor can have
+        raise PosattnError(f"it states an impossible architecture: {str(error).splitlines()[0]}") from None
+    expected = architecture.shapes()
     found = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
-    for name in expected.keys() | found.keys():
+    for name in sorted(expected.keys() | found.keys()):
         require(
             expected.get(name) == found.get(name),
             f"tensor '{name}' is {_shown(found.get(name))} in the file and {_shown(expected.get(name))} in the "
@@ -59,7 +65,7 @@ def _checked(header: dict[str, str], tensors: Params) -> tuple[Architecture, Par
         len(dtypes) == 1 and all(_is_float(tensor) for tensor in tensors.values()),
         f"its tensors have dtypes {sorted(map(str, dtypes))}: one floating-point dtype is expected.",
     )
-    return architecture, tensors
+    return architecture, {name: tensors[name] for name in expected}  # in the order in which they were made
 
 
 def _shown(shape: tuple[int, ...] | None) -> str:

@@ -2,7 +2,8 @@
 
 >>> import torch
 >>> task = get("sort")
->>> x, y = task.sample(1000, length=8, low=-6.0, high=6.0, avoid=(-2.0, 2.0), generator=torch.Generator().manual_seed(0))
+>>> generator = torch.Generator().manual_seed(0)
+>>> x, y = task.sample(1000, length=8, low=-6.0, high=6.0, avoid=(-2.0, 2.0), generator=generator)
 >>> torch.equal(y, task.target(x))
 True
 """

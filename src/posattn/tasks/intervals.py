@@ -53,6 +53,7 @@ def sample_numbers(
     dtype: torch.dtype,
 ) -> Float[Tensor, "count nodes"]:
     """`nodes` iid uniforms in each sample's sub-interval, or iid integers in low … high − 1."""
+    require(dtype.is_floating_point, f"dtype={dtype}: numbers are floating point, whole or not. Use torch.float32.")
     if integers:
         require(
             low < high and float(low).is_integer() and float(high).is_integer(),
@@ -83,7 +84,7 @@ def _overlap(low: float, high: float, avoid: tuple[float, float], dtype: torch.d
         f"avoid={avoid} covers the whole range [{low}, {high}], so nothing is left to draw. "
         "Widen the range or leave avoid out.",
     )
-    return (start, end) if start < end else None
+    return (start, end) if start <= end else None
 
 
 def _between(low: float, high: float, u: Tensor) -> Tensor:
@@ -99,4 +100,5 @@ def _outside(u: Tensor, low: float, high: float, start: float, end: float) -> Te
     edges, ways = torch.tensor([[start, end], [-math.inf, math.inf]], dtype=u.dtype)
     before, after = torch.nextafter(edges, ways).tolist()
     v = (below + above) * u
-    return torch.where(v < below, (low + v).clamp(max=before), (end + (v - below)).clamp(min=after, max=high))
+    left, right = (low + v).clamp(max=before), (end + (v - below)).clamp(min=after, max=high)
+    return torch.where(u < below / (below + above), left, right)

@@ -50,6 +50,7 @@ class SelectionTask(Task):
             f"subset_size={subset_size}, length={length}: a subset has at least one token and at most all of them.",
         )
         require(dim >= 1, f"dim={dim}: a token has at least one coordinate.")
+        require(dtype.is_floating_point, f"dtype={dtype}: normal variables are floating point. Use torch.float32.")
         x = torch.randn(count, length, dim, generator=generator, device=where, dtype=dtype)
         lead = (count, length) if self.every_token else (count,)
         # The places of the q largest of iid uniforms are a uniform q-subset.

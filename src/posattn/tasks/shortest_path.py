@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from posattn.errors import require
@@ -53,10 +53,13 @@ class ShortestPathTask(Task):
         weights = sample_numbers(
             count, nodes - 1, low=low, high=high, avoid=avoid, integers=integers, generator=generator, dtype=dtype
         )
-        place = torch.rand(count, nodes, generator=generator, device=where).argsort(-1)  # node -> place on the path
-        pair = _pair(place)
-        x = torch.diag_embed(weights, 1).flatten(1).gather(1, pair)
-        y = _distances(weights.double()).to(dtype).flatten(1).gather(1, pair)
+        order = torch.rand(count, nodes, generator=generator, device=where).argsort(-1)  # place on the path -> node
+        above, below = _pairs(order)
+        edges = slice(nodes - 1)  # _distances begins with the edges
+        distances = _distances(weights.double()).to(dtype)
+        x, y = weights.new_zeros(count, nodes**2), weights.new_zeros(count, nodes**2)
+        x.scatter_(1, above[:, edges], weights).scatter_(1, below[:, edges], weights)
+        y.scatter_(1, above, distances).scatter_(1, below, distances)
         return x.unflatten(1, (nodes, nodes)), y.unflatten(1, (nodes, nodes))
 
     def target(self, inputs: Float[Tensor, "batch nodes nodes"]) -> Float[Tensor, "batch nodes nodes"]:
@@ -111,23 +114,26 @@ class ShortestPathTask(Task):
         return f"0 –3– 1 –1– 2 → d(0, 2) = {y[0, 0, 2].item():g}"
 
 
-def _distances(weights: Tensor) -> Tensor:
-    """d(i, j) = w_i + … + w_{j−1} for i ≤ j along the path, 0 below the diagonal.
+def _distances(weights: Float[Tensor, "count edges"]) -> Float[Tensor, "count pairs"]:
+    """w_s + … + w_{s+k−1}, the distance of places s and s + k: all s for k = 1, then all for k = 2, and so on.
 
-    Summed from i on, so that no two large sums are ever subtracted.
+    Summed from s on, so that no two large sums are ever subtracted.
     """
-    edges = weights.shape[-1]
-    start = torch.arange(edges + 1, device=weights.device)[:, None]
-    from_start = weights[:, None, :] * (torch.arange(edges, device=weights.device) >= start)
-    return torch.nn.functional.pad(from_start.cumsum(-1), (1, 0))
+    sums = [weights]
+    for span in range(1, weights.shape[-1]):
+        sums.append(sums[-1][:, :-1] + weights[:, span:])
+    return torch.cat(sums, dim=1)
+
+
+def _pairs(order: Int[Tensor, "count nodes"]) -> tuple[Int[Tensor, "count pairs"], Int[Tensor, "count pairs"]]:
+    """Where a flattened matrix holds each pair of `_distances`, and where its transpose does."""
+    count, nodes = order.shape
+    start = torch.cat([torch.arange(nodes - span, device=order.device) for span in range(1, nodes)])
+    end = torch.cat([torch.arange(span, nodes, device=order.device) for span in range(1, nodes)])
+    first, last = order.gather(1, start.expand(count, -1)), order.gather(1, end.expand(count, -1))
+    return first * nodes + last, last * nodes + first
 
 
 def _upper(matrix: Tensor) -> tuple[Tensor, Tensor]:
     row, column = torch.triu_indices(matrix.shape[-1], matrix.shape[-1], 1, device=matrix.device)
     return row, column
-
-
-def _pair(place: Tensor) -> Tensor:
-    """For each two nodes, where the entry (earlier place, later place) is in a flattened matrix over places."""
-    i, j = place[:, :, None], place[:, None, :]
-    return (torch.minimum(i, j) * place.shape[-1] + torch.maximum(i, j)).flatten(1)

@@ -1,0 +1,112 @@
+"""Where results lie: one folder a trial id, holding the trial, its metrics and its final weights.
+
+    runs/3f2a…/trial.json            what was run
+    runs/3f2a…/weights.safetensors   what came out: `posattn.load` reads it
+    runs/3f2a…/metrics.json          how good it is, on which device, by which version; written last
+
+A trial is finished when its metrics are there. Every file is written whole or not at all.
+"""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from posattn.errors import PosattnError, require
+from posattn.files import make_folder, write_whole
+from posattn.nn.parts import Params
+from posattn.nn.weights import write_weights
+from posattn.train import Trial
+
+#: Raised when older versions can no longer read a store.
+FORMAT = 1
+
+
+class Store:
+    """The results below one folder."""
+
+    def __init__(self, folder: str | os.PathLike[str] = "runs") -> None:
+        self.folder = Path(folder)
+        require(self.folder.is_dir() or not self.folder.exists(), f"'{self.folder}' is a file: results need a folder.")
+
+    def prepare(self) -> None:
+        """Make sure, before any training, that results can be written here, and that this version may do so."""
+        make_folder(self.folder)
+        marker = self.folder / "store.json"
+        if marker.is_file():
+            held = _read(marker).get("format")
+            require(
+                isinstance(held, int) and held <= FORMAT,
+                f"'{self.folder}' was written by a newer version of posattn (format {held}, this one writes {FORMAT}): "
+                "install that version, or choose another folder.",
+            )
+        write_whole(marker, json.dumps({"format": FORMAT}).encode())
+
+    def path(self, trial: Trial) -> Path:
+        return self.folder / trial.id
+
+    @property
+    def checkpoints(self) -> Path:
+        return self.folder / "checkpoints"
+
+    def finished(self, trial: Trial) -> bool:
+        """Whether the trial's metrics are there. A folder of that name with another trial in it is an error."""
+        folder = self.path(trial)
+        if (folder / "trial.json").is_file():
+            held = _read(folder / "trial.json")
+            require(
+                held == json.loads(trial.to_json()),
+                f"'{folder}' holds another trial than the one with this id: move it away.",
+            )
+        return (folder / "metrics.json").is_file()
+
+    def write(self, trial: Trial, weights: Params, metrics: dict[str, Any]) -> None:
+        """Keep a finished trial. Its metrics come last: without them it counts as never run."""
+        folder = self.path(trial)
+        self.finished(trial)
+        make_folder(folder)
+        write_whole(folder / "trial.json", trial.to_json().encode())
+        write_weights(folder / "weights.safetensors", trial.model, weights)
+        write_whole(folder / "metrics.json", json.dumps({"format": FORMAT} | metrics).encode())
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Every score of every finished trial, beside everything that describes the trial."""
+        require(self.folder.is_dir(), f"'{self.folder}' is not there: no results to read.")
+        rows: list[dict[str, Any]] = []
+        for path in sorted(self.folder.glob("*/metrics.json")):
+            metrics = _read(path)
+            require(
+                metrics["format"] <= FORMAT,
+                f"'{path}' was written by a newer version of posattn: install that version to read it.",
+            )
+            described = _flat(_read(path.parent / "trial.json"))
+            run = {name: value for name, value in metrics.items() if name not in ("format", "scores")}
+            rows += [{"trial": path.parent.name} | described | run | score for score in metrics["scores"]]
+        return rows
+
+
+def frame(folder: str | os.PathLike[str] = "runs") -> pd.DataFrame:
+    """All results below a folder as one tidy table: a row for each trial, test set and evaluated step."""
+    return pd.DataFrame(Store(folder).rows())
+
+
+def _read(path: Path) -> Any:
+    try:
+        return json.loads(path.read_bytes())
+    except (OSError, json.JSONDecodeError) as error:
+        raise PosattnError(
+            f"'{path}' cannot be read ({error}): remove the folder '{path.parent}' and run that trial again."
+        ) from None
+
+
+def _flat(described: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """{"model": {"layers": 4}} becomes {"model.layers": 4}; lists and the test sets' options are left out."""
+    flat: dict[str, Any] = {}
+    for name, value in described.items():
+        if isinstance(value, dict) and name != "sets":
+            flat |= _flat(value, f"{prefix}{name}.")
+        elif not isinstance(value, (dict, list)):
+            flat[f"{prefix}{name}"] = value
+    return flat

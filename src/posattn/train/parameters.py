@@ -1,0 +1,90 @@
+"""The parameters of a fleet: one flat buffer a replica, so that an optimiser is a few lines over (replicas, total)."""
+
+import dataclasses
+import math
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from posattn.nn import Architecture
+from posattn.nn.parts import Params
+
+#: Every parameter starts on a multiple of this many numbers: what vectorised loads and tensor cores ask for.
+ALIGNMENT = 32
+
+
+def shared_architecture(architectures: list[Architecture]) -> Architecture:
+    """The architecture that a fleet computes with: with biases as soon as one replica has them (others hold zeros)."""
+    return next((a for a in architectures if getattr(a, "bias", True)), architectures[0])
+
+
+def shape_of(architecture: Architecture) -> Architecture:
+    """What must agree for two models to be one fleet: all but the biases."""
+    return dataclasses.replace(architecture, bias=True) if hasattr(architecture, "bias") else architecture
+
+
+class FlatParameters:
+    """Weights, gradients and a mask of what each replica learns, each (replicas, total).
+
+    `chunks` are parameter dicts over consecutive replicas, whose tensors are leaves with their gradients in place:
+    a backward pass through any of them writes into `grad`.
+    """
+
+    def __init__(self, architectures: list[Architecture], tensors: list[Params], *, chunk: int) -> None:
+        self.architecture = shared_architecture(architectures)
+        learned = self.architecture.parameters()
+        replicas = len(tensors)
+        example = next(iter(tensors[0].values()))
+        self.shapes = {name: init.shape for name, init in learned.items()}
+        self.offsets: dict[str, int] = {}
+        total = 0
+        for name, shape in self.shapes.items():
+            self.offsets[name] = total
+            total += math.ceil(math.prod(shape) / ALIGNMENT) * ALIGNMENT
+        self.values: Float[Tensor, "replicas total"] = example.new_zeros(replicas, total)
+        self.grad: Float[Tensor, "replicas total"] = example.new_zeros(replicas, total)
+        self.learned: Bool[Tensor, "replicas total"] = example.new_zeros(replicas, total, dtype=torch.bool)
+        for replica, held in enumerate(tensors):
+            for name in self.shapes:
+                if name in held:
+                    self.view(self.values, name)[replica] = held[name]
+                    self.view(self.learned, name)[replica] = True
+        self.masked = not bool(self.learned_everywhere().all())
+        self.fixed: Params = {
+            name: torch.stack([held[name] for held in tensors]) for name in tensors[0] if name not in self.shapes
+        }
+        self.chunks = [self._leaves(start, min(start + chunk, replicas)) for start in range(0, replicas, chunk)]
+
+    def learned_everywhere(self) -> Tensor:
+        """Whether each named parameter is learned by every replica."""
+        return torch.stack([self.view(self.learned, name).all() for name in self.shapes])
+
+    def view(self, flat: Tensor, name: str) -> Tensor:
+        """One parameter of all replicas, as a view of a flat buffer."""
+        shape, start = self.shapes[name], self.offsets[name]
+        return flat[:, start : start + math.prod(shape)].unflatten(1, shape)
+
+    def _leaves(self, start: int, end: int) -> Params:
+        leaves: Params = {name: tensor[start:end] for name, tensor in self.fixed.items()}
+        for name in self.shapes:
+            leaf = self.view(self.values, name)[start:end].detach().requires_grad_()
+            leaf.grad = self.view(self.grad, name)[start:end]
+            leaves[name] = leaf
+        return leaves
+
+    def matrices(self) -> Bool[Tensor, " total"]:
+        """Where weight decay applies: the matrices of linear maps, no biases and no embeddings."""
+        mask = self.learned.new_zeros(1, self.values.shape[1])
+        for name in self.shapes:
+            if name.endswith("_weight"):
+                self.view(mask, name).fill_(True)
+        return mask[0]
+
+    def replica(self, index: int) -> Params:
+        """The tensors of one replica: those it holds, without the zeros that stand for biases it does not have."""
+        held = {name: tensor[index].clone() for name, tensor in self.fixed.items()}
+        for name in self.shapes:
+            if bool(self.view(self.learned, name)[index].all()):
+                held[name] = self.view(self.values, name)[index].detach().clone()
+        return held

@@ -1,0 +1,258 @@
+"""Models on disk: what is saved comes back bit for bit, and a file that is not right says so in one error."""
+
+import contextlib
+import json
+import pickle
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import safetensors
+import safetensors.torch
+import torch
+from torch import Tensor
+
+from posattn import (
+    GPT,
+    HybridTransformer,
+    MixedPositionalTransformer,
+    MixedStandardTransformer,
+    PosattnError,
+    PositionalTransformer,
+    StandardTransformer,
+    load,
+)
+from posattn.nn.architecture import ARCHITECTURES
+
+SMALL: dict[str, Any] = {"embed_dim": 6, "hidden_dim": 5, "layers": 2, "length": 4}
+MIXED: dict[str, Any] = SMALL | {"characters": 3, "vocabulary": 7}
+MATRIX = torch.tensor([[1.0, 2.0, 3.0]] * 5) / 7
+
+MODELS: list[Callable[[], Any]] = [
+    lambda: PositionalTransformer(),
+    lambda: PositionalTransformer(**SMALL, mlp_layers=4, bias=False, scratchpad=2),
+    lambda: PositionalTransformer(**SMALL, encoding=MATRIX, constants=MATRIX[:, :1]),
+    lambda: PositionalTransformer(**SMALL, encoding="near-orthogonal", encoding_dim=7, constants="stochastic"),
+    lambda: StandardTransformer(**SMALL),
+    lambda: StandardTransformer(**SMALL, rotary=True, append_encoding=False, scratchpad=0),
+    lambda: HybridTransformer(**SMALL, encoding="binary"),
+    lambda: GPT(vocabulary=7, length=4, embed_dim=6, layers=2),
+    lambda: GPT(vocabulary=7, length=4, embed_dim=6, layers=2, positional=True),
+    lambda: MixedPositionalTransformer(**MIXED),
+    lambda: MixedStandardTransformer(**MIXED),
+]
+
+
+def inputs_of(model: Any, dtype: torch.dtype) -> tuple[Tensor, ...]:
+    generator = torch.Generator().manual_seed(0)
+    if isinstance(model, GPT):
+        return (torch.randint(0, 7, (3, 4), generator=generator),)
+    if isinstance(model, MixedPositionalTransformer | MixedStandardTransformer):
+        return torch.randint(0, 7, (3, 3), generator=generator), torch.randn(3, 1, generator=generator, dtype=dtype)
+    return (torch.randn(3, 4, 1, generator=generator, dtype=dtype),)
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> Path:
+    path = tmp_path / "model.safetensors"
+    PositionalTransformer(**SMALL).save(path)
+    return path
+
+
+def rewritten(path: Path, change: Callable[[dict[str, str], dict[str, Tensor]], Any]) -> Path:
+    """The same file after `change(header, tensors)`."""
+    with safetensors.safe_open(path, framework="pt") as file:
+        header, tensors = dict(file.metadata()), safetensors.torch.load(path.read_bytes())
+    change(header, tensors)
+    safetensors.torch.save_file(tensors, path, metadata=header)
+    return path
+
+
+def complaint(path: Path) -> str:
+    """The one error that loading gives. It names the file, and nothing hangs behind it."""
+    with pytest.raises(PosattnError) as caught:
+        load(path)
+    assert caught.value.__cause__ is None
+    assert f"'{path}'" in str(caught.value)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("make", MODELS)
+def test_a_model_comes_back_bit_for_bit(make, dtype, tmp_path):
+    model = make().to(dtype)
+    model.save(tmp_path / "m")
+    back = load(tmp_path / "m")
+    assert type(back) is type(model)
+    assert back.architecture == model.architecture
+    assert [name for name, _ in back.named_parameters()] == [name for name, _ in model.named_parameters()]
+    for name, tensor in model.state_dict().items():
+        assert back.state_dict()[name].dtype == dtype
+        assert torch.equal(back.state_dict()[name], tensor)
+    inputs = inputs_of(model, dtype)
+    assert torch.equal(back(*inputs), model(*inputs))
+
+
+def test_every_kind_of_model_is_tried():
+    assert {make().architecture.kind for make in MODELS} == set(ARCHITECTURES)
+
+
+def test_a_loaded_model_can_be_trained_further(saved):
+    model = load(saved)
+    model(torch.ones(2, 4, 1)).sum().backward()
+    assert all(parameter.grad is not None for parameter in model.parameters())
+    assert not model.get_buffer("encoding").requires_grad
+
+
+def test_loading_draws_no_random_numbers(saved):
+    before = torch.get_rng_state()
+    load(saved)
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_a_file_cut_anywhere_is_damaged(saved):
+    whole = saved.read_bytes()
+    for cut in {*range(24), *range(24, len(whole), len(whole) // 97), len(whole) - 1}:
+        saved.write_bytes(whole[:cut])
+        assert "damaged or no safetensors file" in complaint(saved)
+
+
+def test_a_file_with_something_behind_it_is_damaged(saved):
+    saved.write_bytes(saved.read_bytes() + b"x")
+    assert "damaged" in complaint(saved)
+
+
+def test_a_changed_byte_in_the_header_never_raises_anything_else(saved):
+    whole, harmless = saved.read_bytes(), []
+    header = 8 + int.from_bytes(whole[:8], "little")
+    for at in range(0, header, 3):
+        saved.write_bytes(whole[:at] + bytes([whole[at] ^ 1 << at % 7]) + whole[at + 1 :])
+        with contextlib.suppress(PosattnError):
+            load(saved)
+            harmless.append(at)
+    assert len(harmless) < header / 20  # few bytes may change without harm: blanks, the order of names
+
+
+@pytest.mark.parametrize("content", [b"", b"\0" * 100, b"not a model", b"\xff" * 1000, bytes(range(256)) * 9])
+def test_a_foreign_file_is_refused(content, tmp_path):
+    path = tmp_path / "foreign.bin"
+    path.write_bytes(content)
+    assert "damaged or no safetensors file" in complaint(path)
+
+
+class Malicious:
+    """Creates a file when it is unpickled."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Path.touch, (self.path,)
+
+
+@pytest.mark.parametrize("write", [torch.save, lambda content, path: path.write_bytes(pickle.dumps(content))])
+def test_nothing_is_ever_unpickled(write, tmp_path):
+    path, trap = tmp_path / "model.safetensors", tmp_path / "trap"
+    write({"weights": Malicious(trap)}, path)
+    assert "damaged or no safetensors file" in complaint(path)
+    assert not trap.exists()
+    pickle.loads(pickle.dumps(Malicious(trap)))
+    assert trap.exists()  # the trap itself works
+
+
+@pytest.mark.parametrize("metadata", [None, {"format": "pt"}])
+def test_a_safetensors_file_of_someone_else_is_refused(metadata, tmp_path):
+    path = tmp_path / "other.safetensors"
+    safetensors.torch.save_file({"weight": torch.zeros(3)}, path, metadata=metadata)
+    assert "it holds no posattn model" in complaint(path)
+
+
+@pytest.mark.parametrize("written", ["2", "10", "1.5", "", "one", "9" * 5000, "٢"])
+def test_a_newer_format_asks_for_a_newer_posattn(written, saved):
+    rewritten(saved, lambda header, _: header.update(posattn=written))
+    assert "this version reads up to 1. Install a newer posattn" in complaint(saved)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("", "not the description of a model: ''"),
+        ("{", "not the description of a model: '{'"),
+        ("[]", "not the description of a model: '[]'"),
+        ("17", "not the description of a model: '17'"),
+        ("{}", "not the description of a model: '{}'"),
+        ("[" * 100_000, "not the description of a model"),
+        ('{"kind":"postional"}', "unknown kind of model 'postional': did you mean 'positional'"),
+        ('{"kind":["positional"]}', "unknown kind of model ['positional']"),
+        ('{"kind":"positional","head":2}', "unknown option of the positional model 'head': did you mean 'heads'"),
+        ('{"kind":"positional","length":"8"}', "length='8': it must be a whole number"),
+        ('{"kind":"positional","length":-8}', "length=-8: it must be a whole number"),
+        ('{"kind":"positional","bias":"no"}', "bias='no': it must be True or False"),
+        ('{"kind":"positional","encoding":null}', "encoding is a NoneType"),
+        ('{"kind":"positional","encoding":"given"}', "encoding='given' stands for a matrix"),
+        ('{"kind":"positional","encoding":"one-hto"}', "unknown encoding 'one-hto': did you mean 'one-hot'"),
+        ('{"kind":"positional","length":1000000000000}', "impossible architecture"),
+        ('{"kind":"positional","length":1' + "0" * 40 + "}", "impossible architecture"),
+        ('{"kind":"positional","hidden_dim":1000000000000}', "tensor 'decoder_bias' is of shape"),
+    ],
+)
+@pytest.mark.usefixtures("as_users_run_it")
+def test_a_description_that_makes_no_model_is_refused(text, reason, saved):
+    def change(header: dict[str, str], tensors: dict[str, Tensor]) -> None:
+        header["architecture"] = text
+        tensors["decoder_bias"] = torch.zeros(2)
+
+    rewritten(saved, change)
+    message = complaint(saved)
+    assert "cannot be loaded" in message
+    assert reason in message
+
+
+def test_tensors_must_fit_the_architecture(saved):
+    whole = saved.read_bytes()
+    changes: dict[str, Callable[[dict[str, Tensor]], Any]] = {
+        "tensor 'query_weight' is absent in the file and of shape (2, 5, 10)": lambda t: t.pop("query_weight"),
+        "tensor 'encoding' is absent in the file": lambda t: t.pop("encoding"),
+        "tensor 'extra' is of shape (3,) in the file and absent in": lambda t: t.update(extra=torch.zeros(3)),
+        "tensor 'value_bias' is of shape (2, 7) in the file": lambda t: t.update(value_bias=torch.zeros(2, 7)),
+        "dtypes ['torch.float32', 'torch.float64']": lambda t: t.update(value_bias=t["value_bias"].double()),
+        "dtypes ['torch.float32', 'torch.int64']": lambda t: t.update(value_bias=t["value_bias"].long()),
+        "dtypes ['torch.int64']": lambda t: t.update({name: tensor.long() for name, tensor in t.items()}),
+    }
+    for reason, change in changes.items():
+        saved.write_bytes(whole)
+        rewritten(saved, lambda _, tensors, change=change: change(tensors))
+        assert reason in complaint(saved)
+
+
+def test_an_architecture_of_other_sizes_does_not_fit_the_tensors(saved):
+    def wider(header: dict[str, str], _: dict[str, Tensor]) -> None:
+        header["architecture"] = json.dumps(json.loads(header["architecture"]) | {"hidden_dim": 9})
+
+    rewritten(saved, wider)
+    assert re.search(r"tensor 'mlp_in_bias' is of shape \(2, 5\) in the file and of shape \(2, 9\)", complaint(saved))
+
+
+def test_a_missing_file_and_a_folder_are_told_apart(tmp_path):
+    assert "is not there: check the path" in complaint(tmp_path / "missing")
+    assert "is a folder: name the file in it" in complaint(tmp_path)
+
+
+def test_saving_where_nothing_can_be_written_changes_nothing(saved, monkeypatch):
+    whole = saved.read_bytes()
+    for target in (saved.parent / "missing" / "model", saved / "model", saved.parent):
+        with pytest.raises(
+            PosattnError, match=f"cannot write '{re.escape(str(target))}': .* Nothing there was changed"
+        ):
+            PositionalTransformer(**SMALL).save(target)
+    monkeypatch.setattr("tempfile.NamedTemporaryFile", _denied)
+    with pytest.raises(PosattnError, match=r"model.safetensors': Permission denied\. .* permissions"):
+        PositionalTransformer(**SMALL).save(saved)
+    assert saved.read_bytes() == whole
+    assert list(saved.parent.iterdir()) == [saved]
+
+
+def _denied(*_: Any, **__: Any) -> Any:
+    raise PermissionError(13, "Permission denied")
