@@ -32,6 +32,14 @@ def test_name_and_function_are_the_same_encoding(name: str) -> None:
     assert made.shape[0] == 7
 
 
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("nodes", [1, 2, 7, 13, 32, 33])
+def test_width_said_beforehand_is_the_width_made(name: str, nodes: int) -> None:
+    assert encodings.width(name, nodes) == encodings.make(name, nodes, generator=seeded()).shape[1]
+    if name in ("sinusoidal", *RANDOM):
+        assert encodings.width(name, nodes, 6) == encodings.make(name, nodes, dim=6, generator=seeded()).shape[1] == 6
+
+
 @pytest.mark.parametrize("nodes", range(1, 34))
 def test_one_hot_is_the_identity(nodes: int) -> None:
     np.testing.assert_array_equal(encodings.make("one-hot", nodes).numpy(), np.eye(nodes))

@@ -30,80 +30,91 @@ Encoding = Callable[..., Float[Tensor, "nodes dim"]]
 
 REGISTRY: dict[str, Encoding] = {}
 
+#: The width of P that each encoding has unless told otherwise; those in `ONE_WIDTH` have no other.
+USUAL_WIDTH: dict[str, Callable[[int], int]] = {}
+ONE_WIDTH: set[str] = set()
+
 SINUSOIDAL_BASE = 10_000.0
 
 
-def register(name: str) -> Callable[[Encoding], Encoding]:
-    """Give an encoding its name."""
+def register(name: str, width: Callable[[int], int], *, only: bool = False) -> Callable[[Encoding], Encoding]:
+    """Give an encoding its name and its usual width for a number of nodes (`only`: the one that it can have)."""
 
     def keep(function: Encoding) -> Encoding:
         REGISTRY[name] = function
+        USUAL_WIDTH[name] = width
+        if only:
+            ONE_WIDTH.add(name)
         return function
 
     return keep
+
+
+def width(name: str, nodes: int, dim: int | None = None) -> int:
+    """The width of the encoding called `name` for `nodes` nodes, checked, without making it."""
+    if name not in REGISTRY:
+        raise unknown("encoding", name, REGISTRY)
+    require(nodes >= 1, f"nodes={nodes}: an encoding needs at least one node.")
+    require(dim is None or dim >= 1, f"encoding_dim={dim}: the width of an encoding must be at least 1.")
+    usual = USUAL_WIDTH[name](nodes)
+    require(
+        name not in ONE_WIDTH or dim in (None, usual),
+        f"encoding_dim={dim}: the {name} encoding of {nodes} nodes has {usual} dimensions. Leave encoding_dim out.",
+    )
+    require(
+        name != "sinusoidal" or (dim or usual) % 2 == 0,
+        f"encoding_dim={dim}: the sinusoidal encoding needs an even width. Use {(dim or usual) + 1}.",
+    )
+    return dim or usual
 
 
 def make(
     name: str, nodes: int, *, dim: int | None = None, generator: torch.Generator | None = None
 ) -> Float[Tensor, "nodes dim"]:
     """The encoding called `name` for `nodes` nodes."""
-    if name not in REGISTRY:
-        raise unknown("encoding", name, REGISTRY)
-    require(nodes >= 1, f"nodes={nodes}: an encoding needs at least one node.")
-    require(dim is None or dim >= 1, f"encoding_dim={dim}: the width of an encoding must be at least 1.")
+    width(name, nodes, dim)
     return REGISTRY[name](nodes, dim=dim, generator=generator)
 
 
-def _only_width(name: str, nodes: int, dim: int | None, width: int) -> None:
-    require(
-        dim in (None, width),
-        f"encoding_dim={dim}: the {name} encoding of {nodes} nodes has {width} dimensions. Leave encoding_dim out.",
-    )
-
-
-@register("one-hot")
+@register("one-hot", lambda nodes: nodes, only=True)
 def one_hot(
     nodes: int, *, dim: int | None = None, generator: torch.Generator | None = None
 ) -> Float[Tensor, "nodes dim"]:
     """P = identity: node i has row e_i (the paper's choice)."""
-    _only_width("one-hot", nodes, dim, nodes)
-    return torch.eye(nodes)
+    return torch.eye(width("one-hot", nodes, dim))
 
 
-@register("binary")
+@register("binary", lambda nodes: max(1, (nodes - 1).bit_length()), only=True)
 def binary(
     nodes: int, *, dim: int | None = None, generator: torch.Generator | None = None
 ) -> Float[Tensor, "nodes dim"]:
     """The bits of i as ±1, lowest bit first: ⌈log₂ nodes⌉ of them, and at least one."""
-    width = max(1, (nodes - 1).bit_length())
-    _only_width("binary", nodes, dim, width)
-    bits = (torch.arange(nodes)[:, None] >> torch.arange(width)) & 1
+    bits = (torch.arange(nodes)[:, None] >> torch.arange(width("binary", nodes, dim))) & 1
     return (2 * bits - 1).float()
 
 
-@register("parabolic")
+@register("parabolic", lambda nodes: 3, only=True)
 def parabolic(
     nodes: int, *, dim: int | None = None, generator: torch.Generator | None = None
 ) -> Float[Tensor, "nodes dim"]:
     """(1, i, i²): the query (−t², 2t, −1) against it is −(i − t)², which peaks at node t."""
-    _only_width("parabolic", nodes, dim, 3)
+    width("parabolic", nodes, dim)
     i = torch.arange(nodes, dtype=torch.float32)
     return torch.stack([torch.ones(nodes), i, i * i], dim=1)
 
 
-@register("sinusoidal")
+@register("sinusoidal", lambda nodes: nodes + nodes % 2)
 def sinusoidal(
     nodes: int, *, dim: int | None = None, generator: torch.Generator | None = None
 ) -> Float[Tensor, "nodes dim"]:
     """sin and cos of i / 10000^(2k/dim), interleaved (Vaswani et al. 2017); `dim` is even, by default about `nodes`."""
-    width = dim or nodes + nodes % 2
-    require(width % 2 == 0, f"encoding_dim={width}: the sinusoidal encoding needs an even width. Use {width + 1}.")
-    frequency = torch.exp(-math.log(SINUSOIDAL_BASE) * torch.arange(0, width, 2, dtype=torch.float64) / width)
+    dim = width("sinusoidal", nodes, dim)
+    frequency = torch.exp(-math.log(SINUSOIDAL_BASE) * torch.arange(0, dim, 2, dtype=torch.float64) / dim)
     angle = torch.arange(nodes, dtype=torch.float64)[:, None] * frequency
-    return torch.stack([angle.sin(), angle.cos()], dim=2).reshape(nodes, width).float()
+    return torch.stack([angle.sin(), angle.cos()], dim=2).reshape(nodes, dim).float()
 
 
-@register("near-orthogonal")
+@register("near-orthogonal", lambda nodes: nodes)
 def near_orthogonal(
     nodes: int, *, dim: int | None = None, generator: torch.Generator | None = None
 ) -> Float[Tensor, "nodes dim"]:
@@ -116,7 +127,7 @@ def near_orthogonal(
     return _random_signs("near-orthogonal", nodes, dim, generator)
 
 
-@register("stochastic")
+@register("stochastic", lambda nodes: nodes)
 def stochastic(
     nodes: int, *, dim: int | None = None, generator: torch.Generator | None = None
 ) -> Float[Tensor, "nodes dim"]:
@@ -130,11 +141,11 @@ def stochastic(
 def _random_signs(
     name: str, nodes: int, dim: int | None, generator: torch.Generator | None
 ) -> Float[Tensor, "nodes dim"]:
-    width = dim or nodes
+    dim = width(name, nodes, dim)
     require(
         generator is not None,
         f"the {name} encoding is random: pass generator=torch.Generator().manual_seed(...) to draw it from.",
     )
     assert generator is not None
-    signs = torch.randint(0, 2, (nodes, width), generator=generator, device=generator.device)
-    return (2 * signs - 1).float() / math.sqrt(width)
+    signs = torch.randint(0, 2, (nodes, dim), generator=generator, device=generator.device)
+    return (2 * signs - 1).float() / math.sqrt(dim)

@@ -50,9 +50,16 @@ class Architecture(ABC):
     def forward(self, p: Params, *inputs: Tensor) -> Tensor:
         """The output, from parameters and inputs that all have a leading replica axis. Checks no values."""
 
-    def form(self, *, cuda: bool, tensor_cores: bool) -> Callable[..., Tensor]:
-        """The form of `forward` that is fastest for training: on CUDA or not, with float32 products rounded or not."""
-        return self.forward
+    def form(self, *, device: torch.device, precision: str) -> Callable[..., Tensor]:
+        """The form of `forward` that is fastest for training on a device, at a precision of `posattn.train`."""
+        if precision != "bf16":
+            return self.forward
+
+        def half(p: Params, *inputs: Tensor) -> Tensor:
+            with torch.autocast(device.type, torch.bfloat16, cache_enabled=False):
+                return self.forward(p, *inputs)
+
+        return half
 
     @abstractmethod
     def check(self, *inputs: Tensor) -> None:

@@ -7,6 +7,7 @@ rows to Q and K.
 """
 
 from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -66,8 +67,8 @@ class Mixed(Numeric):
         check_finite("the numbers", numbers)
 
     @abstractmethod
-    def attention_of(self, p: Params, index: int, state: Tensor) -> Tensor:
-        """One layer's attention weights."""
+    def attend(self, p: Params) -> Callable[[int, Tensor], Tensor]:
+        """What gives a layer's attention weights, from its number and its state."""
 
     def embed(
         self,
@@ -80,9 +81,9 @@ class Mixed(Numeric):
         return torch.cat([text, affine(p, "encoder", padded)], dim=2)
 
     def forward(self, p: Params, *inputs: Tensor) -> Float[Tensor, "replicas batch out_dim"]:
-        state = self.embed(p, *inputs)
+        state, attention = self.embed(p, *inputs), self.attend(p)
         for index in range(self.depth):
-            state = layer(p, index, state, self.attention_of(p, index, state))
+            state = layer(p, index, state, attention(index, state))
         return affine(p, "decoder", state[:, :, 0])
 
 
@@ -90,8 +91,9 @@ class Mixed(Numeric):
 class MixedPositional(Mixed, Positional):
     kind = "mixed-positional"
 
-    def attention_of(self, p: Params, index: int, state: Tensor) -> Tensor:
-        return self.attention(p, self.nodes)[:, index].unsqueeze(1)
+    def attend(self, p: Params) -> Callable[[int, Tensor], Tensor]:
+        every_layer = self.attention(p, self.nodes).unsqueeze(2)
+        return lambda index, state: every_layer[:, index]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,8 +115,8 @@ class MixedStandard(Mixed, Standard):
     def embed(self, p: Params, characters: Tensor, numbers: Tensor) -> Tensor:
         return super().embed(p, characters, numbers) + p["position_embedding"].unsqueeze(1)
 
-    def attention_of(self, p: Params, index: int, state: Tensor) -> Tensor:
-        return self.layer_attention(p, index, state)
+    def attend(self, p: Params) -> Callable[[int, Tensor], Tensor]:
+        return lambda index, state: self.layer_attention(p, index, state)
 
 
 DescribedMixed = TypeVar("DescribedMixed", bound=Mixed)

@@ -12,13 +12,11 @@ as much arithmetic, in one large product: what tensor cores like.
 Both can be differentiated once; for higher derivatives use a model's plain form.
 """
 
-# pyright: reportIncompatibleMethodOverride=false
-# (torch types the context of a backward pass as one that may be passed by name, and its own decorator does not.)
-
 import torch
 from jaxtyping import Float
 from torch import Tensor
-from torch.autograd.function import once_differentiable
+
+from posattn.nn.parts import only_once
 
 #: Largest side of a mixing matrix that the kernel of `posattn.nn.wide` takes.
 MOST_ROWS = 64
@@ -32,28 +30,29 @@ def with_identity(
     return torch.cat([eye.expand(*attention.shape[:2], 1, *eye.shape), attention], dim=2)
 
 
-def _suits_kernel(a: Tensor, y: Tensor) -> bool:
-    """Whether the kernel for few rows and many columns applies, and is meant: float32 on CUDA, without rounding."""
+def _suits_kernels(a: Tensor, y: Tensor) -> bool:
+    """Whether the kernels for few rows and many columns apply, and are meant: float32 on CUDA, without rounding."""
     exact = torch.backends.cuda.matmul.fp32_precision != "tf32"
-    return y.is_cuda and y.dtype == torch.float32 and exact and max(a.shape[1:]) <= MOST_ROWS
+    return y.is_cuda and y.dtype == torch.float32 and exact and max(*a.shape[1:], y.shape[1]) <= MOST_ROWS
 
 
-def product(a: Tensor, y: Tensor) -> Tensor:
-    """a·y where a is small and y is wide."""
-    if _suits_kernel(a, y):
+def product(a: Tensor, y: Tensor, bias: Tensor | None = None, *, relu: bool = False) -> Tensor:
+    """a·y, plus a bias row, through a ReLU, where a is small and y is wide."""
+    if _suits_kernels(a, y):
         from posattn.nn.wide import wide_product
 
-        return wide_product(a, y)
-    return torch.bmm(a, y)
+        return wide_product(a, y, bias, relu=relu)
+    out = torch.bmm(a, y) if bias is None else torch.baddbmm(bias, a, y)
+    return out.relu_() if relu else out
 
 
-def product_relu(a: Tensor, y: Tensor, bias: Tensor | None) -> Tensor:
-    """relu(a·y + bias) where a is small and y is wide."""
-    if _suits_kernel(a, y):
-        from posattn.nn.wide import wide_product
+def gram(x: Tensor, y: Tensor) -> Tensor:
+    """x·yᵀ where both have few rows and many columns."""
+    if _suits_kernels(x[:, :, :1], y):
+        from posattn.nn.wide import wide_gram
 
-        return wide_product(a, y, bias, relu=True)
-    return (torch.bmm(a, y) if bias is None else torch.baddbmm(bias, a, y)).relu_()
+        return wide_gram(x, y)
+    return torch.bmm(x, y.mT)
 
 
 class _Mixed(torch.autograd.Function):
@@ -69,21 +68,21 @@ class _Mixed(torch.autograd.Function):
         moved = moved.view(replicas, nodes * mixed, out * batch)
         pairs = attention.permute(0, 2, 3, 1).reshape(replicas, nodes, nodes * mixed)
         row = None if bias is None else bias[:, None, :, None].expand(-1, 1, -1, batch).reshape(replicas, 1, -1)
-        z = product_relu(pairs, moved, row).view(replicas, nodes, out, batch)
+        z = product(pairs, moved, row, relu=True).view(replicas, nodes, out, batch)
         ctx.save_for_backward(state, stacked, pairs, moved, z)
         ctx.has_bias = bias is not None
         return z
 
     @staticmethod
-    @once_differentiable
     def backward(ctx, *grads):
+        only_once()
         state, stacked, pairs, moved, z = ctx.saved_tensors
         replicas, nodes, into, batch = state.shape
         out = z.shape[2]
         mixed = stacked.shape[1] // out
         g = torch.ops.aten.threshold_backward(grads[0], z, 0)
         rows = g.view(replicas, nodes, out * batch)
-        dpairs = torch.bmm(rows, moved.mT)
+        dpairs = gram(rows, moved)
         dmoved = product(pairs.mT, rows).view(replicas * nodes, mixed * out, batch)
         columns = state.reshape(replicas * nodes, into, batch)
         dstate = torch.bmm(stacked.mT, dmoved).view_as(state) if ctx.needs_input_grad[0] else None
@@ -113,32 +112,58 @@ def columns(
 
 
 class _Expand(torch.autograd.Function):
-    """W[j·k, i·f] = Σ_g A_g[i, j]·M_g[k, f], one pass over W for every g."""
+    """W[j·k, i·f] = Σ_g A_g[i, j]·M_g[k, f]."""
 
     @staticmethod
     def forward(ctx, attention, matrices):
-        replicas, mixed, nodes, _ = attention.shape
-        into, out = matrices.shape[2:]
-        scales = attention.transpose(2, 3)[:, :, :, None, :, None]  # (replicas, mixed, j, 1, i, 1)
-        blocks = matrices[:, :, None, :, None, :]  # (replicas, mixed, 1, into, 1, out)
-        w = attention.new_empty(replicas, nodes, into, nodes, out)
-        torch.mul(scales[:, 0], blocks[:, 0], out=w)
-        for g in range(1, mixed):
-            w.addcmul_(scales[:, g], blocks[:, g])
         ctx.save_for_backward(attention, matrices)
-        return w.view(replicas, nodes * into, nodes * out)
+        if matrices.is_cuda:
+            from posattn.nn.expand import expand
+
+            return expand(attention, matrices)
+        return torch.einsum("rgij,rgkf->rjkif", attention, matrices).flatten(3).flatten(1, 2)
 
     @staticmethod
-    @once_differentiable
     def backward(ctx, *grads):
+        only_once()
         attention, matrices = ctx.saved_tensors
-        replicas, mixed, nodes, _ = attention.shape
-        into, out = matrices.shape[2:]
-        blocks = grads[0].view(replicas, nodes, into, nodes, out).permute(0, 3, 1, 2, 4)
-        blocks = blocks.reshape(replicas, nodes * nodes, into * out)  # rows (i, j)
-        dattention = torch.bmm(matrices.reshape(replicas, mixed, into * out), blocks.mT).view_as(attention)
-        dmatrices = torch.bmm(attention.reshape(replicas, mixed, nodes * nodes), blocks).view_as(matrices)
-        return dattention, dmatrices
+        if matrices.is_cuda:
+            from posattn.nn.expand import collect
+
+            return collect(attention, matrices, grads[0])
+        nodes, (into, out) = attention.shape[-1], matrices.shape[2:]
+        blocks = grads[0].unflatten(2, (nodes, out)).unflatten(1, (nodes, into))
+        return (
+            torch.einsum("rjkif,rgkf->rgij", blocks, matrices),
+            torch.einsum("rjkif,rgij->rgkf", blocks, attention),
+        )
+
+
+class _Dense(torch.autograd.Function):
+    """relu(u·W + b); the product is rounded to the state's dtype."""
+
+    @staticmethod
+    def forward(ctx, state, w, bias):
+        w = w.to(state.dtype)
+        z = torch.bmm(state, w)
+        if z.is_cuda and bias is not None:
+            from posattn.nn.expand import bias_relu_
+
+            z = bias_relu_(z, bias)
+        else:
+            z = (z if bias is None else z.add_(bias.unsqueeze(1))).relu_()
+        ctx.save_for_backward(state, w, z)
+        ctx.has_bias = bias is not None
+        return z
+
+    @staticmethod
+    def backward(ctx, *grads):
+        only_once()
+        state, w, z = ctx.saved_tensors
+        g = torch.ops.aten.threshold_backward(grads[0], z, 0)
+        dstate = torch.bmm(g, w.mT) if ctx.needs_input_grad[0] else None
+        dbias = g.sum(1, dtype=torch.promote_types(g.dtype, torch.float32)) if ctx.has_bias else None
+        return dstate, torch.bmm(state.mT, g).to(torch.promote_types(g.dtype, torch.float32)), dbias
 
 
 def expanded_layer(
@@ -149,6 +174,4 @@ def expanded_layer(
 ) -> Float[Tensor, "replicas batch nodes_out"]:
     """relu(b + Σ_g A_g·u·M_g) as one product with the expanded matrix."""
     w = _Expand.apply(attention, matrices)
-    if bias is None:
-        return torch.bmm(state, w).relu()
-    return torch.baddbmm(bias.repeat(1, attention.shape[-1]).unsqueeze(1), state, w).relu()
+    return _Dense.apply(state, w, None if bias is None else bias.repeat(1, attention.shape[-1]))

@@ -71,7 +71,7 @@ class Numeric(Architecture):
         if dim is not None:
             check_sizes(**{f"{what}_dim": dim})
         if name != GIVEN:
-            return encodings.make(name, self.nodes, dim=dim, generator=torch.Generator()).shape[1]
+            return encodings.width(name, self.nodes, dim)
         require(dim is not None, f"{what}={GIVEN!r} stands for a matrix: pass the matrix itself, {what}=P.")
         assert dim is not None
         return dim

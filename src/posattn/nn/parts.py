@@ -12,6 +12,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from posattn.errors import require
+
 Params = dict[str, Tensor]
 
 
@@ -82,3 +84,12 @@ def attention_weights(
         later = torch.ones(logits.shape[-2:], dtype=torch.bool, device=logits.device).triu(1)
         logits = logits.masked_fill(later, float("-inf"))
     return logits.softmax(-1)
+
+
+def only_once() -> None:
+    """Called first in a hand-written backward pass: it may run, but must not itself be differentiated."""
+    require(
+        not torch.is_grad_enabled(),
+        "a second derivative of a fast form was asked for (create_graph=True), and they have only the first: "
+        "use the plain form, model.architecture.plain.",
+    )

@@ -14,7 +14,9 @@ experiments do, in the scaling by 1/√d_k and in the biases.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
+import torch
 from jaxtyping import Float
 from torch import Tensor
 
@@ -62,25 +64,29 @@ class Positional(Numeric):
             state = mixed_layer(state, attention[:, index], matrices, bias)
             for weight, bias in middle_maps(p, index):
                 state = columns(state, weight, bias).relu()
-        return columns(state[:, :length], *folded_decoder(p)).permute(0, 3, 1, 2)
+        return columns(state, *folded_decoder(p))[:, :length].permute(0, 3, 1, 2)
 
-    def expanded(self, p: Params, *inputs: Tensor) -> Float[Tensor, "replicas batch length out_dim"]:
-        """The folded form with nodes and features in one axis: more arithmetic, in few large products."""
+    def expanded(
+        self, p: Params, *inputs: Tensor, dtype: torch.dtype | None = None
+    ) -> Float[Tensor, "replicas batch length out_dim"]:
+        """The folded form with nodes and features in one axis: more arithmetic, in few large products of `dtype`."""
         (x,) = inputs
         length, nodes = x.shape[2], x.shape[2] + self.scratchpad
         attention = with_identity(self.attention(p, nodes))
-        state = self.inputs(p, x).flatten(2)
+        state = self.inputs(p, x).flatten(2).to(dtype or x.dtype)
         for index, (_, _, matrices, bias) in enumerate(fold(p, self.heads)):
             state = expanded_layer(state, attention[:, index], matrices, bias)
             for weight, bias in middle_maps(p, index):
-                state = linear(state.unflatten(2, (nodes, -1)), weight, bias).relu().flatten(2)
-        return linear(state.unflatten(2, (nodes, -1))[:, :, :length], *folded_decoder(p))
+                state = linear(state.unflatten(2, (nodes, -1)).to(x.dtype), weight, bias).relu().flatten(2)
+        return linear(state.unflatten(2, (nodes, -1)).to(x.dtype), *folded_decoder(p))[:, :, :length]
 
     forward = folded
 
-    def form(self, *, cuda: bool, tensor_cores: bool) -> Callable[..., Tensor]:
-        """Tensor cores do about eight times as much arithmetic as it takes to feed them: there, expanded is faster."""
-        return self.expanded if cuda and tensor_cores and self.nodes <= 8 * (1 + self.heads) else self.folded
+    def form(self, *, device: torch.device, precision: str) -> Callable[..., Tensor]:
+        """Tensor cores do far more arithmetic than it takes to feed them: there, expanded is faster."""
+        if device.type == "cuda" and precision in ("tf32", "bf16") and self.nodes <= 8 * (1 + self.heads):
+            return partial(self.expanded, dtype=torch.bfloat16 if precision == "bf16" else None)
+        return super().form(device=device, precision=precision)
 
 
 class PositionalTransformer(NumericModel[Positional]):

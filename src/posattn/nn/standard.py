@@ -9,6 +9,7 @@ The rest is the positional Transformer's (`posattn.nn.numeric`). Its input is [x
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from jaxtyping import Float
@@ -83,24 +84,25 @@ class Standard(Numeric):
 
     def folded(self, p: Params, *inputs: Tensor) -> Float[Tensor, "replicas batch length out_dim"]:
         """The same function with half the multiplications: the state is only ever what the last ReLU gave."""
-        return self._between_relus(p, layer_between_relus, *inputs)
+        return self._between_relus(p, layer_between_relus, self.inputs(p, *inputs))[:, :, : inputs[0].shape[2]]
 
-    def fused(self, p: Params, *inputs: Tensor) -> Float[Tensor, "replicas batch length out_dim"]:
-        """The folded form with one Triton kernel a layer; products in TF32."""
+    def fused(
+        self, p: Params, *inputs: Tensor, dtype: torch.dtype | None = None
+    ) -> Float[Tensor, "replicas batch length out_dim"]:
+        """The folded form with one Triton kernel a layer; products in TF32, or in `dtype`."""
         from posattn.nn.fused import standard_layer
 
-        return self._between_relus(p, standard_layer, *inputs)
-
-    def _between_relus(
-        self, p: Params, between: Callable[..., Tensor], *inputs: Tensor
-    ) -> Float[Tensor, "replicas batch length out_dim"]:
         (x,) = inputs
-        state = self.inputs(p, x)
+        state = self.inputs(p, x).to(dtype or x.dtype)
+        return self._between_relus(p, standard_layer, state)[:, :, : x.shape[2]]
+
+    def _between_relus(self, p: Params, between: Callable[..., Tensor], state: Tensor) -> Tensor:
+        dtype = p["decoder_weight"].dtype
         for index, folded in enumerate(fold(p, self.heads)):
             state = between(state, *self._fold_logits(p, index, folded), folded.matrices, folded.bias)
             for weight, bias in middle_maps(p, index):
-                state = linear(state, weight, bias).relu()
-        return linear(state[:, :, : x.shape[2]], *folded_decoder(p))
+                state = linear(state.to(dtype), weight, bias).relu()
+        return linear(state.to(dtype), *folded_decoder(p))
 
     def _fold_logits(
         self, p: Params, index: int, folded: FoldedLayer
@@ -123,10 +125,11 @@ class Standard(Numeric):
         """Folded, but for a rotary model: the rotation stands between W_Q and W_K, and they cannot be multiplied."""
         return self.plain(p, *inputs) if self.rotary else self.folded(p, *inputs)
 
-    def form(self, *, cuda: bool, tensor_cores: bool) -> Callable[..., Tensor]:
-        widest = max(self.input_width, self.hidden_dim)
-        fits = cuda and tensor_cores and not self.rotary and self.nodes <= TILE and widest <= TILE
-        return self.fused if fits else self.forward
+    def form(self, *, device: torch.device, precision: str) -> Callable[..., Tensor]:
+        fits = self.nodes <= TILE and max(self.input_width, self.hidden_dim) <= TILE and self.mlp_layers == 2
+        if device.type == "cuda" and precision in ("tf32", "bf16") and fits and not self.rotary:
+            return partial(self.fused, dtype=torch.bfloat16 if precision == "bf16" else None)
+        return super().form(device=device, precision=precision)
 
 
 def layer_between_relus(

@@ -23,7 +23,7 @@ ListFunction = Callable[[Float[Tensor, "*batch nodes"]], Float[Tensor, "*batch n
 
 @dataclass(frozen=True)
 class NumericTask(Task):
-    """`function` of a list of numbers, one result a node. Targets are computed in float64 and rounded once."""
+    """`function` of a list of numbers, one result a node. Functions that add do it in float64; targets round once."""
 
     name: str
     summary: str
@@ -69,7 +69,7 @@ class NumericTask(Task):
         return self._solve(inputs)
 
     def _solve(self, x: Float[Tensor, "batch nodes 1"]) -> Float[Tensor, "batch nodes 1"]:
-        return self.function(x.double().squeeze(-1)).to(x.dtype).unsqueeze(-1)
+        return self.function(x.squeeze(-1)).to(x.dtype).unsqueeze(-1)
 
     def loss(
         self, prediction: Float[Tensor, "*replicas batch nodes 1"], target: Float[Tensor, "*replicas batch nodes 1"]
@@ -106,7 +106,7 @@ def _shown(numbers: list[float]) -> str:
 
 
 def _cumulative_sum(x: Tensor) -> Tensor:
-    return x.cumsum(-1)
+    return x.double().cumsum(-1)
 
 
 def _cumulative_min(x: Tensor) -> Tensor:
@@ -122,7 +122,7 @@ def _cumulative_median(x: Tensor) -> Tensor:
     medians = []
     for end in range(1, x.shape[-1] + 1):
         ordered = x[..., :end].sort(-1).values
-        lower, upper = ordered[..., (end - 1) // 2], ordered[..., end // 2]
+        lower, upper = ordered[..., (end - 1) // 2].double(), ordered[..., end // 2].double()
         # Halves are added, as a sum could overflow; a middle value alone is not halved, as a subnormal would round.
         medians.append(upper if end % 2 else 0.5 * lower + 0.5 * upper)
     return torch.stack(medians, dim=-1)
@@ -137,9 +137,10 @@ def _cumulative_max_subarray(x: Tensor) -> Tensor:
 
     Unlike differences of prefix sums this never subtracts two large sums.
     """
-    best = ending = x[..., 0]
+    first, *others = x.double().unbind(-1)
+    best = ending = first
     bests = [best]
-    for number in x.unbind(-1)[1:]:
+    for number in others:
         ending = number + ending.clamp(min=0)
         best = torch.maximum(best, ending)
         bests.append(best)
@@ -149,7 +150,7 @@ def _cumulative_max_subarray(x: Tensor) -> Tensor:
 def _cumulative_min_sum(x: Tensor) -> Tensor:
     """With halves a and b of the input: the minimum of a_j + b_j over j ≤ i, at node i of both halves."""
     half = x.shape[-1] // 2
-    best = (x[..., :half] + x[..., half:]).cummin(-1).values
+    best = (x[..., :half].double() + x[..., half:]).cummin(-1).values
     return torch.cat([best, best], dim=-1)
 
 

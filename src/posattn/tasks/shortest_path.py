@@ -56,7 +56,7 @@ class ShortestPathTask(Task):
         order = torch.rand(count, nodes, generator=generator, device=where).argsort(-1)  # place on the path -> node
         above, below = _pairs(order)
         edges = slice(nodes - 1)  # _distances begins with the edges
-        distances = _distances(weights.double()).to(dtype)
+        distances = _distances(weights)
         x, y = weights.new_zeros(count, nodes**2), weights.new_zeros(count, nodes**2)
         x.scatter_(1, above[:, edges], weights).scatter_(1, below[:, edges], weights)
         y.scatter_(1, above, distances).scatter_(1, below, distances)
@@ -117,12 +117,14 @@ class ShortestPathTask(Task):
 def _distances(weights: Float[Tensor, "count edges"]) -> Float[Tensor, "count pairs"]:
     """w_s + … + w_{s+k−1}, the distance of places s and s + k: all s for k = 1, then all for k = 2, and so on.
 
-    Summed from s on, so that no two large sums are ever subtracted.
+    Summed from s on in float64, so that no two large sums are ever subtracted, and rounded once.
     """
-    sums = [weights]
+    exact = total = weights.double()
+    rounded = [weights]
     for span in range(1, weights.shape[-1]):
-        sums.append(sums[-1][:, :-1] + weights[:, span:])
-    return torch.cat(sums, dim=1)
+        total = total[:, :-1] + exact[:, span:]
+        rounded.append(total.to(weights.dtype))
+    return torch.cat(rounded, dim=1)
 
 
 def _pairs(order: Int[Tensor, "count nodes"]) -> tuple[Int[Tensor, "count pairs"], Int[Tensor, "count pairs"]]:
@@ -131,7 +133,7 @@ def _pairs(order: Int[Tensor, "count nodes"]) -> tuple[Int[Tensor, "count pairs"
     start = torch.cat([torch.arange(nodes - span, device=order.device) for span in range(1, nodes)])
     end = torch.cat([torch.arange(span, nodes, device=order.device) for span in range(1, nodes)])
     first, last = order.gather(1, start.expand(count, -1)), order.gather(1, end.expand(count, -1))
-    return first * nodes + last, last * nodes + first
+    return torch.add(last, first, alpha=nodes), torch.add(first, last, alpha=nodes)
 
 
 def _upper(matrix: Tensor) -> tuple[Tensor, Tensor]:

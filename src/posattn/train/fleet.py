@@ -7,7 +7,7 @@ and frozen, and the others go on.
 
 import dataclasses
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -66,8 +66,7 @@ class Fleet:
         cuda = self.device.type == "cuda"
         size = chunk or (len(trials) if cuda else CPU_CHUNK)
         self.parameters = FlatParameters([t.model for t in trials], [self._first(t, dtype) for t in trials], chunk=size)
-        self.spans = [(start, min(start + size, len(trials))) for start in range(0, len(trials), size)]
-        self.forward = self.parameters.architecture.form(cuda=cuda, tensor_cores=self.precision in ("tf32", "bf16"))
+        self.forward = self.parameters.architecture.form(device=self.device, precision=self.precision)
         self.task = tasks.get(trials[0].task, **trials[0].task_options)
         self.data = FleetData(trials, device=self.device, dtype=dtype)
         self.tests = TestSets(trials, device=self.device, dtype=dtype)
@@ -132,11 +131,10 @@ class Fleet:
     def _step(self, part: int) -> None:
         """One step as device work alone: it reads its number, its batch and its state from tensors."""
         batch = self.data.parts[part].take(self.visits[part])
-        self.parameters.grad.zero_()
-        for (start, end), params in zip(self.spans, self.parameters.chunks, strict=True):
-            prediction = self.forward(params, *(x[start:end] for x in batch.inputs))
-            loss = self.task.loss(prediction, batch.target[start:end])
-            loss.sum().backward()
+        for chunk, (start, end) in enumerate(self.parameters.spans):
+            prediction = self.forward(self.parameters.chunks[chunk], *(x[start:end] for x in batch.inputs))
+            loss = self.task.loss(prediction.to(self.loss.dtype), batch.target[start:end])
+            self.parameters.backward(chunk, loss.sum())
             self.loss[start:end] = loss.detach()
         with torch.no_grad():
             finite = self.update.healthy() & self.loss.isfinite()
@@ -171,12 +169,8 @@ class Fleet:
         matmul = torch.backends.cuda.matmul
         before = matmul.fp32_precision
         matmul.fp32_precision = "ieee" if self.precision in ("float32", "float64") else "tf32"
-        half = (
-            torch.autocast("cuda", torch.bfloat16, cache_enabled=False) if self.precision == "bf16" else nullcontext()
-        )
         try:
-            with half:
-                yield
+            yield
         finally:
             matmul.fp32_precision = before
 
@@ -186,7 +180,7 @@ class Fleet:
         found: list[dict[str, Score]] = [
             {"train": Score(loss, float("nan"))} for loss in self.schedule.state["last_epoch_loss"].tolist()
         ]
-        for (start, end), params in zip(self.spans, self.parameters.chunks, strict=True):
+        for (start, end), params in zip(self.parameters.spans, self.parameters.chunks, strict=True):
             for names, tensors in self.tests.chunk(start, end):
                 pieces = zip(*(tensor.split(self.trials[0].data.batch, dim=1) for tensor in tensors[:-1]), strict=True)
                 with self._arithmetic():

@@ -27,8 +27,7 @@ def shape_of(architecture: Architecture) -> Architecture:
 class FlatParameters:
     """Weights, gradients and a mask of what each replica learns, each (replicas, total).
 
-    `chunks` are parameter dicts over consecutive replicas, whose tensors are leaves with their gradients in place:
-    a backward pass through any of them writes into `grad`.
+    `chunks` are parameter dicts over consecutive replicas, whose tensors are leaves that share memory with `values`.
     """
 
     def __init__(self, architectures: list[Architecture], tensors: list[Params], *, chunk: int) -> None:
@@ -54,7 +53,8 @@ class FlatParameters:
         self.fixed: Params = {
             name: torch.stack([held[name] for held in tensors]) for name in tensors[0] if name not in self.shapes
         }
-        self.chunks = [self._leaves(start, min(start + chunk, replicas)) for start in range(0, replicas, chunk)]
+        self.spans = [(start, min(start + chunk, replicas)) for start in range(0, replicas, chunk)]
+        self.chunks = [self._leaves(*span) for span in self.spans]
 
     def learned_everywhere(self) -> Tensor:
         """Whether each named parameter is learned by every replica."""
@@ -68,10 +68,20 @@ class FlatParameters:
     def _leaves(self, start: int, end: int) -> Params:
         leaves: Params = {name: tensor[start:end] for name, tensor in self.fixed.items()}
         for name in self.shapes:
-            leaf = self.view(self.values, name)[start:end].detach().requires_grad_()
-            leaf.grad = self.view(self.grad, name)[start:end]
-            leaves[name] = leaf
+            leaves[name] = self.view(self.values, name)[start:end].detach().requires_grad_()
         return leaves
+
+    def backward(self, chunk: int, loss: Tensor) -> None:
+        """Write the gradient of a loss with respect to one chunk's parameters into its part of `grad`.
+
+        A parameter that the loss does not depend on keeps the gradient 0 that it started with.
+        """
+        start, end = self.spans[chunk]
+        grads = torch.autograd.grad(loss, [self.chunks[chunk][name] for name in self.shapes], allow_unused=True)
+        found = [(name, grad) for name, grad in zip(self.shapes, grads, strict=True) if grad is not None]
+        places = [self.view(self.grad, name)[start:end] for name, _ in found]
+        for place, (_, grad) in zip(places, found, strict=True):
+            place.copy_(grad)
 
     def matrices(self) -> Bool[Tensor, " total"]:
         """Where weight decay applies: the matrices of linear maps, no biases and no embeddings."""
