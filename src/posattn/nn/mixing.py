@@ -97,8 +97,13 @@ def mixed_layer(
     matrices: Float[Tensor, "replicas mixed into out"],
     bias: Float[Tensor, "replicas out"] | None,
 ) -> Float[Tensor, "replicas nodes out batch"]:
-    """relu(b + Σ_g A_g·u·M_g): multiply, then mix."""
-    return _Mixed.apply(state, attention, matrices, bias)
+    """relu(b + Σ_g A_g·u·M_g): multiply, then mix; or mix first where the state is narrower than the result."""
+    replicas, nodes, into, batch = state.shape
+    mixed = matrices.shape[1]
+    if mixed * into > matrices.shape[3]:
+        return _Mixed.apply(state, attention, matrices, bias)
+    beside = torch.bmm(attention.flatten(1, 2), state.flatten(2)).view(replicas, mixed, nodes, into, batch)
+    return columns(beside.transpose(1, 2).flatten(2, 3), matrices.flatten(1, 2), bias).relu()
 
 
 def columns(

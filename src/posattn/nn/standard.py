@@ -17,6 +17,7 @@ from torch import Tensor
 
 from posattn.errors import require
 from posattn.nn.architecture import check_switches
+from posattn.nn.attending import attending_layer
 from posattn.nn.model import NumericModel
 from posattn.nn.numeric import FoldedLayer, Numeric, fold, folded_decoder, layer, middle_maps
 from posattn.nn.parts import Params, affine, attention_weights, linear, split_heads
@@ -84,7 +85,7 @@ class Standard(Numeric):
 
     def folded(self, p: Params, *inputs: Tensor) -> Float[Tensor, "replicas batch length out_dim"]:
         """The same function with half the multiplications: the state is only ever what the last ReLU gave."""
-        return self._between_relus(p, layer_between_relus, self.inputs(p, *inputs))[:, :, : inputs[0].shape[2]]
+        return self._between_relus(p, attending_layer, self.inputs(p, *inputs))[:, :, : inputs[0].shape[2]]
 
     def fused(
         self, p: Params, *inputs: Tensor, dtype: torch.dtype | None = None
@@ -130,24 +131,6 @@ class Standard(Numeric):
         if device.type == "cuda" and precision in ("tf32", "bf16") and fits and not self.rotary:
             return partial(self.fused, dtype=torch.bfloat16 if precision == "bf16" else None)
         return super().form(device=device, precision=precision)
-
-
-def layer_between_relus(
-    u: Float[Tensor, "replicas batch nodes into"],
-    n: Float[Tensor, "replicas heads into into"],
-    c: Float[Tensor, "replicas heads into"],
-    m: Float[Tensor, "replicas mixed into out"],
-    b: Float[Tensor, "replicas out"] | None,
-) -> Float[Tensor, "replicas batch nodes out"]:
-    """relu(u·M₀ + b + Σ_h softmax((u·N_h + c_h)·uᵀ)·u·M_h)."""
-    heads = n.shape[1]
-    moved = linear(u, n.transpose(1, 2).flatten(2), c.flatten(1))
-    logits = moved.unflatten(3, (heads, -1)).flatten(2, 3) @ u.mT  # rows (node, head)
-    attention = logits.softmax(-1).unflatten(2, (-1, heads))
-    values = linear(u, m[:, 1:].transpose(1, 2).flatten(2), None).unflatten(3, (heads, -1))
-    # Σ_h A_h·(u·M_h) as one product: rows of `values` are (node, head), columns of `pairs` likewise.
-    pairs = attention.transpose(3, 4).flatten(3)
-    return (linear(u, m[:, 0], b) + pairs @ values.flatten(2, 3)).relu()
 
 
 class StandardTransformer(NumericModel[Standard]):

@@ -15,6 +15,7 @@ import torch
 from posattn import devices, tasks
 from posattn.errors import PosattnError, require
 from posattn.nn.parts import Params
+from posattn.train.cpu import Workers, chunk_size, keep_freed_memory
 from posattn.train.data import FleetData
 from posattn.train.evaluate import Score, TestSets
 from posattn.train.optimiser import Update
@@ -22,9 +23,6 @@ from posattn.train.parameters import FlatParameters, shape_of
 from posattn.train.schedule import Schedule
 from posattn.train.streams import stream
 from posattn.train.trial import Trial
-
-#: Replicas that one backward pass takes together on the CPU: what fits its cache does best.
-CPU_CHUNK = 1
 
 #: Steps that run before a CUDA graph is captured; their effect is undone.
 WARM_UP = 3
@@ -49,7 +47,7 @@ def shape_key(trial: Trial) -> tuple[Any, ...]:
 class Fleet:
     """Trials of one shape and step count, trained together. `run()` trains, `scores()` evaluates."""
 
-    def __init__(self, trials: list[Trial], *, device: str | torch.device = "auto", chunk: int | None = None) -> None:
+    def __init__(self, trials: list[Trial], *, device: str | torch.device = "auto") -> None:
         require(len(trials) >= 1, "a fleet needs at least one trial.")
         for trial in trials[1:]:
             for (name, first), (_, other) in zip(shape_key(trials[0]), shape_key(trial), strict=True):
@@ -64,9 +62,12 @@ class Fleet:
         self.steps = trials[0].optimiser.steps
         dtype = torch.float64 if self.precision == "float64" else torch.float32
         cuda = self.device.type == "cuda"
-        size = chunk or (len(trials) if cuda else CPU_CHUNK)
+        if not cuda:
+            keep_freed_memory()
+        size = len(trials) if cuda else chunk_size(trials[0], len(trials))
         self.parameters = FlatParameters([t.model for t in trials], [self._first(t, dtype) for t in trials], chunk=size)
         self.forward = self.parameters.architecture.form(device=self.device, precision=self.precision)
+        self.workers = Workers(1 if cuda else len(self.parameters.spans))
         self.task = tasks.get(trials[0].task, **trials[0].task_options)
         self.data = FleetData(trials, device=self.device, dtype=dtype)
         self.tests = TestSets(trials, device=self.device, dtype=dtype)
@@ -131,11 +132,15 @@ class Fleet:
     def _step(self, part: int) -> None:
         """One step as device work alone: it reads its number, its batch and its state from tensors."""
         batch = self.data.parts[part].take(self.visits[part])
-        for chunk, (start, end) in enumerate(self.parameters.spans):
+
+        def differentiate(chunk: int) -> None:
+            start, end = self.parameters.spans[chunk]
             prediction = self.forward(self.parameters.chunks[chunk], *(x[start:end] for x in batch.inputs))
             loss = self.task.loss(prediction.to(self.loss.dtype), batch.target[start:end])
             self.parameters.backward(chunk, loss.sum())
             self.loss[start:end] = loss.detach()
+
+        self.workers.each(differentiate, len(self.parameters.spans))
         with torch.no_grad():
             finite = self.update.healthy() & self.loss.isfinite()
             self.diverged_at.copy_(torch.where(self.alive & ~finite, self.counter, self.diverged_at))

@@ -1,0 +1,54 @@
+"""What makes a fleet fast on a CPU: a replica for each core instead of each product spread over all cores.
+
+The products are small. Spread over cores, each of them ends with all cores waiting for the slowest; a core that has a
+replica of its own never waits. And freed memory is kept: handing megabytes back to the system after every product,
+and having them cleared again for the next one, costs a quarter of the time.
+"""
+
+import ctypes
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+
+import torch
+
+from posattn.train.trial import Trial
+
+#: Numbers in the state of a chunk of replicas. One replica of the paper's size has that many; small ones share a chunk,
+#: since their products cost less than the calls that start them.
+CHUNK_NUMBERS = 576_000
+
+_MMAP_THRESHOLD, _TRIM_THRESHOLD = -3, -1  # names of glibc's malloc.h
+
+
+def chunk_size(trial: Trial, replicas: int) -> int:
+    """How many replicas one pass takes together."""
+    nodes = getattr(trial.model, "nodes", getattr(trial.model, "length", 1))
+    width = getattr(trial.model, "hidden_dim", getattr(trial.model, "embed_dim", 1))
+    cores = torch.get_num_threads()
+    return max(1, min(CHUNK_NUMBERS // (trial.data.batch * nodes * width), -(-replicas // cores)))
+
+
+@cache
+def keep_freed_memory() -> None:
+    """Ask glibc to keep freed memory for the next allocation; other C libraries are left alone."""
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is not None:
+        mallopt(_MMAP_THRESHOLD, 1 << 30)
+        mallopt(_TRIM_THRESHOLD, 2**31 - 1)
+
+
+class Workers:
+    """One thread a core, each doing its own products alone."""
+
+    def __init__(self, chunks: int) -> None:
+        cores = min(chunks, torch.get_num_threads())
+        self.pool = ThreadPoolExecutor(cores, "posattn", torch.set_num_threads, (1,)) if cores > 1 else None
+
+    def each(self, work: Callable[[int], None], count: int) -> None:
+        """work(0), …, work(count − 1), all of them done when this returns; an error in one is raised here."""
+        if self.pool is None:
+            for index in range(count):
+                work(index)
+        else:
+            list(self.pool.map(work, range(count)))
