@@ -1,6 +1,7 @@
 """The command `posattn`, thin: parse, call, print. A user's mistake ends with one line on stderr and exit code 2."""
 
 import json
+import math
 import statistics
 import sys
 from typing import Annotated
@@ -95,7 +96,11 @@ def train(
         scales=tuple(scales or (1, 2, 3, 5, 10)),
         precision=precision,
     )
-    store = engine.run(trials, out=out, device=device, reporter=engine.Lines() if as_json else engine.Bar())
+    try:
+        store = engine.run(trials, out=out, device=device, reporter=engine.Lines() if as_json else engine.Bar())
+    except engine.Interrupted as stop:  # typer would end without a word
+        print(f"posattn: {stop}", file=sys.stderr)
+        raise typer.Exit(130) from None
     ids = {trial.id for trial in trials}
     rows = [row for row in store.rows() if row["trial"] in ids and row["step"] == steps]
     if as_json:
@@ -104,7 +109,7 @@ def train(
         return
     table = Table("test set", "median loss", "lowest", "highest", title=f"{model} on {task}, {seeds} seeds")
     for name in dict.fromkeys(row["set"] for row in rows):
-        losses = [float("nan") if row["loss"] is None else row["loss"] for row in rows if row["set"] == name]
+        losses = [math.inf if row["loss"] is None else row["loss"] for row in rows if row["set"] == name]
         table.add_row(name, *(f"{value:.2e}" for value in (statistics.median(losses), min(losses), max(losses))))
     Console().print(table)
     print(f"weights and metrics: {store.folder}/<trial>/, one folder for each seed")
@@ -155,6 +160,3 @@ def main() -> None:
     except PosattnError as error:
         print(f"posattn: {error}", file=sys.stderr)
         sys.exit(2)
-    except KeyboardInterrupt as stop:
-        print(f"posattn: {stop or 'stopped.'}", file=sys.stderr)
-        sys.exit(130)

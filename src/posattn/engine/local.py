@@ -64,7 +64,7 @@ def fleets(trials: list[Trial], device: torch.device, report: Reporter) -> Itera
     for group in groups.values():
         sizes = [len(group)]
         if device.type == "cuda" and len(group) > 1:
-            each = bytes_per_replica(group[0], device)
+            each = bytes_per_replica(max(group, key=lambda trial: trial.data.samples), device)
             torch.cuda.empty_cache()
             free = int(MEMORY_SHARE * torch.cuda.mem_get_info(device)[0])
             sizes = fleet_sizes(len(group), each=each, free=free)

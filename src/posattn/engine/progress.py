@@ -1,6 +1,7 @@
 """How a long run shows that it is alive: a bar for people, lines of JSON for programs, nothing for a log file."""
 
 import json
+import math
 import sys
 import time
 from abc import abstractmethod
@@ -26,7 +27,7 @@ class Reporter(AbstractContextManager["Reporter"]):
 
 def summary(losses: list[float]) -> str:
     """Median and range of the replicas' losses; those that are no longer finite are counted."""
-    finite = sorted(loss for loss in losses if loss == loss and loss != float("inf"))
+    finite = sorted(loss for loss in losses if math.isfinite(loss))
     lost = f", {len(losses) - len(finite)} diverged" if len(finite) < len(losses) else ""
     if not finite:
         return f"no finite loss{lost}"
@@ -65,7 +66,7 @@ class Bar(Reporter):
         self.progress.update(self.task, completed=step, rate=rate, loss=summary(losses))
 
     def say(self, message: str) -> None:
-        self.console.print(message, highlight=False, markup=False)
+        self.console.print(message, highlight=False, markup=False, soft_wrap=True)
 
     def __enter__(self) -> Reporter:
         self.progress.start()
@@ -82,7 +83,7 @@ class Lines(Reporter):
         self._print(event="start", fleet=title, steps=steps, step=done)
 
     def update(self, step: int, losses: list[float]) -> None:
-        self._print(event="progress", step=step, losses=[loss if loss == loss else None for loss in losses])
+        self._print(event="progress", step=step, losses=[loss if math.isfinite(loss) else None for loss in losses])
 
     def say(self, message: str) -> None:
         self._print(event="message", message=message)

@@ -50,14 +50,19 @@ class Architecture(ABC):
     def forward(self, p: Params, *inputs: Tensor) -> Tensor:
         """The output, from parameters and inputs that all have a leading replica axis. Checks no values."""
 
+    def plain(self, p: Params, *inputs: Tensor) -> Tensor:
+        """The same function of ordinary operations alone; a model with faster forms overrides this."""
+        return self.forward(p, *inputs)
+
     def form(self, *, device: torch.device, precision: str) -> Callable[..., Tensor]:
         """The form of `forward` that is fastest for training on a device, at a precision of `posattn.train`."""
         if precision != "bf16":
             return self.forward
 
         def half(p: Params, *inputs: Tensor) -> Tensor:
+            # Autocast ends before the backward pass; one written by hand would then multiply two dtypes.
             with torch.autocast(device.type, torch.bfloat16, cache_enabled=False):
-                return self.forward(p, *inputs)
+                return self.plain(p, *inputs)
 
         return half
 

@@ -44,13 +44,13 @@ def _collect(
 ):  # fmt: skip
     """dM_g = Σ_ij A_g[i, j]·dW(j, i) for some rows, and those rows' part of dA_g[i, j] = ⟨M_g, dW(j, i)⟩."""
     part, g, replica = tl.program_id(0), tl.program_id(1), tl.program_id(2).to(tl.int64)
-    _, in_m, exists = _block(NODES, INTO, out, part * ROWS, 0, 0, ROWS, OUT)
+    first, in_m, exists = _block(NODES, INTO, out, part * ROWS, 0, 0, ROWS, OUT)
     at = (replica * MIXED + g) * INTO * out
     m = tl.load(m_pointer + at + in_m, mask=exists, other=0.0)
     dm = tl.zeros((ROWS, OUT), dtype=tl.float32)
     for pair in range(NODES * NODES):
         j, i = pair // NODES, pair % NODES
-        in_w, _, _ = _block(NODES, INTO, out, part * ROWS, j, i, ROWS, OUT)
+        in_w = first + j * INTO * NODES * out + i * out
         dw = tl.load(dw_pointer + replica * NODES * INTO * NODES * out + in_w, mask=exists, other=0.0)
         dm += tl.load(a_pointer + ((replica * MIXED + g) * NODES + i) * NODES + j) * dw
         to = ((replica * tl.num_programs(0) + part) * MIXED + g) * NODES * NODES + i * NODES + j

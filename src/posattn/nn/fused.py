@@ -54,10 +54,24 @@ def _matrix(pointer, rows, columns, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
 
 
 @triton.jit
+def _operand(x, like, ROUND: tl.constexpr):
+    """x as a product takes it: in the state's dtype, float32 rounded to TF32.
+
+    Tensor cores would cut float32 off instead, and numbers that are all cut towards 0 make every sum too small.
+    """
+    x = x.to(like.dtype)
+    if ROUND:
+        bits = x.to(tl.uint32, bitcast=True)
+        x = ((bits + 0x1000) & 0xFFFFE000).to(tl.float32, bitcast=True)
+    return x
+
+
+@triton.jit
 def _forward(
     u_pointer, n_pointer, c_pointer, m_pointer, b_pointer, z_pointer,
     total, into, out,
     HEADS: tl.constexpr, NODES: tl.constexpr, ROWS: tl.constexpr, INTO: tl.constexpr, OUT: tl.constexpr,
+    ROUND: tl.constexpr,
 ):  # fmt: skip
     tile, replica = tl.program_id(0), tl.program_id(1).to(tl.int64)
     row, real, together = _tile(tile, total, NODES, ROWS)
@@ -66,20 +80,21 @@ def _forward(
         u_pointer + replica * total * into + row[:, None] * into + i[None, :],
         mask=real[:, None] & (i[None, :] < into), other=0.0,
     )  # fmt: skip
+    u = _operand(u, u, ROUND)
     m_pointer += replica * (1 + HEADS) * into * out
     n_pointer += replica * HEADS * into * into
-    kind = u.dtype
-    z = tl.dot(u, _matrix(m_pointer, into, out, INTO, OUT).to(kind))
+    z = tl.dot(u, _operand(_matrix(m_pointer, into, out, INTO, OUT), u, ROUND))
     z += tl.load(b_pointer + replica * out + j, mask=j < out, other=0.0)[None, :]
     for head in tl.static_range(HEADS):
+        n = _operand(_matrix(n_pointer + head * into * into, into, into, INTO, INTO), u, ROUND)
+        m = _operand(_matrix(m_pointer + (1 + head) * into * out, into, out, INTO, OUT), u, ROUND)
         c = tl.load(c_pointer + (replica * HEADS + head) * into + i, mask=i < into, other=0.0)
-        s = tl.dot(u, _matrix(n_pointer + head * into * into, into, into, INTO, INTO).to(kind)) + c[None, :]
-        weights = _softmax(tl.dot(s.to(kind), tl.trans(u)), together)
-        y = tl.dot(u, _matrix(m_pointer + (1 + head) * into * out, into, out, INTO, OUT).to(kind))
-        z += tl.dot(weights.to(kind), y.to(kind))
+        s = _operand(tl.dot(u, n) + c[None, :], u, ROUND)
+        weights = _softmax(tl.dot(s, tl.trans(u)), together)
+        z += tl.dot(_operand(weights, u, ROUND), _operand(tl.dot(u, m), u, ROUND))
     tl.store(
         z_pointer + replica * total * out + row[:, None] * out + j[None, :],
-        tl.maximum(z, 0.0).to(kind), mask=real[:, None] & (j[None, :] < out),
+        tl.maximum(z, 0.0).to(u.dtype), mask=real[:, None] & (j[None, :] < out),
     )  # fmt: skip
 
 
@@ -88,6 +103,7 @@ def _backward(
     u_pointer, n_pointer, c_pointer, m_pointer, z_pointer, dz_pointer, du_pointer, right_pointer,
     total, into, out,
     HEADS: tl.constexpr, NODES: tl.constexpr, ROWS: tl.constexpr, INTO: tl.constexpr, OUT: tl.constexpr,
+    ROUND: tl.constexpr,
 ):  # fmt: skip
     """du, and beside it `right` = [g | dy_h … | ds_h …]: uᵀ·right are the gradients of all matrices."""
     tile, replica = tl.program_id(0), tl.program_id(1).to(tl.int64)
@@ -95,33 +111,34 @@ def _backward(
     i, j = tl.arange(0, INTO), tl.arange(0, OUT)
     mask_in, mask_out = real[:, None] & (i[None, :] < into), real[:, None] & (j[None, :] < out)
     u = tl.load(u_pointer + replica * total * into + row[:, None] * into + i[None, :], mask=mask_in, other=0.0)
+    u = _operand(u, u, ROUND)
     at_out = replica * total * out + row[:, None] * out + j[None, :]
     z = tl.load(z_pointer + at_out, mask=mask_out, other=0.0)
     g = tl.load(dz_pointer + at_out, mask=mask_out, other=0.0)
     g = tl.where(z > 0, g, 0.0)
-    kind = u.dtype
     width = (1 + HEADS) * out + HEADS * into
     right_pointer += replica * total * width + row[:, None] * width
     tl.store(right_pointer + j[None, :], g, mask=mask_out)
+    g = _operand(g, u, ROUND)
     m_pointer += replica * (1 + HEADS) * into * out
     n_pointer += replica * HEADS * into * into
-    du = tl.dot(g, tl.trans(_matrix(m_pointer, into, out, INTO, OUT).to(kind)))
+    du = tl.dot(g, tl.trans(_operand(_matrix(m_pointer, into, out, INTO, OUT), u, ROUND)))
     for head in tl.static_range(HEADS):
-        n = _matrix(n_pointer + head * into * into, into, into, INTO, INTO).to(kind)
-        m = _matrix(m_pointer + (1 + head) * into * out, into, out, INTO, OUT).to(kind)
+        n = _operand(_matrix(n_pointer + head * into * into, into, into, INTO, INTO), u, ROUND)
+        m = _operand(_matrix(m_pointer + (1 + head) * into * out, into, out, INTO, OUT), u, ROUND)
         c = tl.load(c_pointer + (replica * HEADS + head) * into + i, mask=i < into, other=0.0)
-        s = (tl.dot(u, n) + c[None, :]).to(kind)
+        s = _operand(tl.dot(u, n) + c[None, :], u, ROUND)
         weights = _softmax(tl.dot(s, tl.trans(u)), together)
-        dy = tl.dot(tl.trans(weights.to(kind)), g).to(kind)
-        dweights = tl.dot(g, tl.trans(tl.dot(u, m).to(kind)))
-        dlogits = (weights * (dweights - tl.sum(weights * dweights, axis=1)[:, None])).to(kind)
-        ds = tl.dot(dlogits, u).to(kind)
+        dy = tl.dot(tl.trans(_operand(weights, u, ROUND)), g)
+        dweights = tl.dot(g, tl.trans(_operand(tl.dot(u, m), u, ROUND)))
+        dlogits = _operand(weights * (dweights - tl.sum(weights * dweights, axis=1)[:, None]), u, ROUND)
+        ds = tl.dot(dlogits, u)
         du += tl.dot(tl.trans(dlogits), s)
-        du += tl.dot(ds, tl.trans(n))
-        du += tl.dot(dy, tl.trans(m))
-        tl.store(right_pointer + (1 + head) * out + j[None, :], dy, mask=mask_out)
-        tl.store(right_pointer + (1 + HEADS) * out + head * into + i[None, :], ds, mask=mask_in)
-    tl.store(du_pointer + replica * total * into + row[:, None] * into + i[None, :], du.to(kind), mask=mask_in)
+        du += tl.dot(_operand(ds, u, ROUND), tl.trans(n))
+        du += tl.dot(_operand(dy, u, ROUND), tl.trans(m))
+        tl.store(right_pointer + (1 + head) * out + j[None, :], dy.to(u.dtype), mask=mask_out)
+        tl.store(right_pointer + (1 + HEADS) * out + head * into + i[None, :], ds.to(u.dtype), mask=mask_in)
+    tl.store(du_pointer + replica * total * into + row[:, None] * into + i[None, :], du.to(u.dtype), mask=mask_in)
 
 
 def _block(width: int) -> int:
@@ -139,6 +156,7 @@ class _Layer(torch.autograd.Function):
         z = u.new_empty(replicas, batch, nodes, out)
         tiles = triton.cdiv(total, ROWS // nodes * nodes)
         sizes = {"HEADS": heads, "NODES": nodes, "ROWS": ROWS, "INTO": _block(into), "OUT": _block(out)}
+        sizes["ROUND"] = u.is_cuda and u.dtype == torch.float32
         _forward[(tiles, replicas)](u, n, c, m, b, z, total, into, out, **sizes, num_warps=FORWARD_WARPS)
         ctx.save_for_backward(u, n, c, m, z)
         ctx.sizes = sizes

@@ -3,14 +3,19 @@
 Each replica draws and shuffles from streams of its own. What a step needs of the data's state is the step's number.
 """
 
+import inspect
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from posattn import tasks
+from posattn.errors import unknown
 from posattn.train.streams import stream
-from posattn.train.trial import Trial
+from posattn.train.trial import Options, Trial
+
+#: What `sample` of every task takes besides the options of its own.
+NO_OPTIONS = ("count", "generator", "device", "dtype")
 
 
 class Batch(NamedTuple):
@@ -20,12 +25,20 @@ class Batch(NamedTuple):
     target: Tensor
 
 
-def draw(trial: Trial, count: int, options: Any, generator: torch.Generator, dtype: torch.dtype) -> list[Tensor]:
-    """`count` samples of a trial's task: the input tensors, then the target; numbers in `dtype`."""
-    task = tasks.get(trial.task, **trial.task_options)
+def draw(task: Any, count: int, options: Options, generator: torch.Generator, dtype: torch.dtype) -> list[Tensor]:
+    """`count` samples of a task: the input tensors, then the target; numbers in `dtype`."""
+    known = [name for name in inspect.signature(task.sample).parameters if name not in NO_OPTIONS]
+    for option in options:
+        if option not in known:
+            raise unknown(f"option of the samples of task '{task.name}'", option, known)
     inputs, target = task.sample(count, **options, generator=generator)
     together = [*inputs, target] if isinstance(inputs, tuple) else [inputs, target]
     return [tensor.to(dtype) if tensor.is_floating_point() else tensor for tensor in together]
+
+
+def options_at(trial: Trial, length: int | None) -> Options:
+    """What the training samples of one length are drawn with."""
+    return dict(trial.data.options) | ({} if length is None else {"length": length})
 
 
 class LengthData:
@@ -48,10 +61,10 @@ class LengthData:
     def _fill(self, index: int, epoch: int) -> None:
         """Draw the samples of a replica; those of fresh data belong to one epoch."""
         trial = self.trials[index]
-        options = dict(trial.data.options) | ({} if self.length is None else {"length": self.length})
+        task, options = tasks.get(trial.task, **trial.task_options), options_at(trial, self.length)
         purpose = "data" if self.length is None else f"data of length {self.length}"
         generator = stream(trial.seed, purpose, epoch, device=self.device)
-        for slot, tensor in enumerate(draw(trial, self.counts[index], options, generator, self.dtype)):
+        for slot, tensor in enumerate(draw(task, self.counts[index], options, generator, self.dtype)):
             if slot == len(self.tensors):
                 shape = (len(self.trials), max(self.counts), *tensor.shape[1:])
                 self.tensors.append(torch.zeros(shape, dtype=tensor.dtype, device=self.device))
@@ -85,32 +98,33 @@ class LengthData:
 
 
 class FleetData:
-    """A fleet's data of every length. Which length a step has is the same for all replicas and all fleets."""
+    """A fleet's data of every length.
+
+    Steps come in cycles: each takes every length once, in an order that depends on the cycle's number alone. So a
+    replica's epoch, whatever its sample count, is a whole number of cycles, and no companion changes its lengths.
+    """
 
     def __init__(self, trials: list[Trial], *, device: torch.device, dtype: torch.dtype) -> None:
         lengths = trials[0].data.lengths
         self.parts = [LengthData(trials, length, device=device, dtype=dtype) for length in lengths or (None,)]
-        self.batches = trials[0].data.batches
         self._cached: tuple[int, list[int]] = (-1, [])
 
     def turn(self, step: int) -> int:
         """Which part gives the batch of a step."""
-        if len(self.parts) == 1:
-            return 0
-        epoch, at = divmod(step, self.batches)
-        return self._order(epoch)[at]
+        cycle, at = divmod(step, len(self.parts))
+        return self._order(cycle)[at]
 
     def given(self, step: int) -> list[int]:
         """How many batches each part has given before a step."""
-        if len(self.parts) == 1:
-            return [step]
-        epoch, at = divmod(step, self.batches)
-        earlier = self._order(epoch)[:at]
-        return [epoch * (self.batches // len(self.parts)) + earlier.count(part) for part in range(len(self.parts))]
+        cycle, at = divmod(step, len(self.parts))
+        earlier = self._order(cycle)[:at]
+        return [cycle + (part in earlier) for part in range(len(self.parts))]
 
-    def _order(self, epoch: int) -> list[int]:
-        """The parts in the order of one epoch: every part equally often, shuffled."""
-        if self._cached[0] != epoch:
-            shuffled = torch.randperm(self.batches, generator=stream(0, "order of lengths", epoch))
-            self._cached = (epoch, (shuffled % len(self.parts)).tolist())
+    def _order(self, cycle: int) -> list[int]:
+        """The parts in the order of one cycle."""
+        if len(self.parts) == 1:
+            return [0]
+        if self._cached[0] != cycle:
+            shuffled = torch.randperm(len(self.parts), generator=stream(0, "order of lengths", cycle))
+            self._cached = (cycle, shuffled.tolist())
         return self._cached[1]

@@ -31,7 +31,7 @@ class TestSets:
         for name in trials[0].evaluation.sets:
             drawn = [
                 draw(
-                    trial,
+                    tasks.get(trial.task, **trial.task_options),
                     self.samples,
                     trial.evaluation.sets[name],
                     stream(trial.seed, f"test set {name}", device=device),

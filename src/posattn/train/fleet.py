@@ -18,6 +18,7 @@ from posattn.nn.parts import Params
 from posattn.train.cpu import Workers, chunk_size, keep_freed_memory
 from posattn.train.data import FleetData
 from posattn.train.evaluate import Score, TestSets
+from posattn.train.fit import sample_shapes
 from posattn.train.optimiser import Update
 from posattn.train.parameters import FlatParameters, shape_of
 from posattn.train.schedule import Schedule
@@ -32,14 +33,14 @@ def shape_key(trial: Trial) -> tuple[Any, ...]:
     """What trials must have in common to be one fleet."""
     data, evaluation = trial.data, trial.evaluation
     task = tasks.get(trial.task, **trial.task_options)
-    options = {name: value for name, value in data.options.items() if name == "length"}
     return (
         ("model", shape_of(trial.model).to_json()),
         ("loss", f"{type(task).loss.__qualname__} {getattr(task, 'kappa', '')}"),
         ("batch", data.batch),
-        ("data", (data.fresh, data.lengths, tuple(options.items()))),
+        ("data", (data.fresh, data.lengths)),
+        ("samples", sample_shapes(trial)),
         ("optimiser", dataclasses.replace(trial.optimiser, lr=1.0)),
-        ("evaluation", (evaluation.samples, evaluation.every, tuple(evaluation.sets))),
+        ("evaluation", (evaluation.samples, evaluation.every, sorted(evaluation.sets))),
         ("precision", trial.precision),
     )
 
@@ -49,8 +50,9 @@ class Fleet:
 
     def __init__(self, trials: list[Trial], *, device: str | torch.device = "auto") -> None:
         require(len(trials) >= 1, "a fleet needs at least one trial.")
+        key = shape_key(trials[0])
         for trial in trials[1:]:
-            for (name, first), (_, other) in zip(shape_key(trials[0]), shape_key(trial), strict=True):
+            for (name, first), (_, other) in zip(key, shape_key(trial), strict=True):
                 require(
                     first == other,
                     f"trials {trials[0].id} and {trial.id} differ in their {name}, so they are no fleet: "
@@ -113,7 +115,7 @@ class Fleet:
 
     def run(self, until: int | None = None) -> Iterator[int]:
         """Train, yielding the number of steps done after each one. Nothing waits for the device in between."""
-        while self.step < min(self.steps, until or self.steps):
+        while self.step < (self.steps if until is None else min(self.steps, until)):
             part = self.data.turn(self.step)
             self.data.parts[part].prepare(self.data.given(self.step)[part])
             with self._arithmetic():
@@ -211,9 +213,10 @@ def bytes_per_replica(trial: Trial, device: torch.device) -> int:
     torch.cuda.reset_peak_memory_stats(device)
     before = torch.cuda.memory_allocated(device)
     fleet = Fleet([trial], device=device)
-    fleet.data.parts[0].prepare(0)
-    with fleet._arithmetic():
-        fleet._step(0)
+    for number, part in enumerate(fleet.data.parts):
+        part.prepare(0)
+        with fleet._arithmetic():
+            fleet._step(number)
     fleet.scores()
     torch.cuda.synchronize(device)
     return torch.cuda.max_memory_allocated(device) - before

@@ -38,7 +38,7 @@ class Update:
         if o.name == "adamw" and self.decayed is not None:
             values.sub_(values * self.decayed * (rate * o.weight_decay))
         elif self.decayed is not None:
-            grad.add_(values * self.decayed, alpha=o.weight_decay)
+            grad = grad.add(values * self.decayed, alpha=o.weight_decay)
         if o.name == "sgd":
             first = self.state["first"].mul_(o.momentum).add_(grad)
             values.sub_(rate * first)

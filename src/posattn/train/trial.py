@@ -14,6 +14,7 @@ from typing import Any
 
 from posattn import nn, tasks
 from posattn.errors import PosattnError, require, unknown
+from posattn.nn.numeric import GIVEN
 
 Options = Mapping[str, Any]
 
@@ -40,6 +41,10 @@ class Data:
     def __post_init__(self) -> None:
         object.__setattr__(self, "options", _frozen(self.options))
         object.__setattr__(self, "lengths", tuple(self.lengths))
+        _check_whole(samples=self.samples, batch=self.batch)
+        for length in self.lengths:
+            _check_whole(length=length)
+        require(isinstance(self.fresh, bool), f"fresh={self.fresh!r}: it must be True or False.")
         require(self.batch >= 1, f"batch={self.batch}: a batch has at least one sample.")
         require(
             self.batch <= self.share,
@@ -90,13 +95,23 @@ class Optimiser:
             raise unknown("optimiser", self.name, OPTIMISERS)
         if self.schedule not in SCHEDULES:
             raise unknown("schedule", self.schedule, SCHEDULES)
+        _check_whole(steps=self.steps, warmup=self.warmup, patience=self.patience)
+        _check_finite(lr=self.lr, factor=self.factor, floor=self.floor, decay_from=self.decay_from, eps=self.eps)
+        _check_finite(momentum=self.momentum, weight_decay=self.weight_decay)
         require(self.steps >= 1, f"steps={self.steps}: train for at least one step.")
-        require(math.isfinite(self.lr) and self.lr > 0, f"lr={self.lr}: a learning rate is above 0.")
+        require(self.lr > 0, f"lr={self.lr}: a learning rate is above 0.")
         require(0 <= self.warmup <= self.steps, f"warmup={self.warmup}: it must lie in 0 … steps={self.steps}.")
         require(0 <= self.decay_from < 1, f"decay_from={self.decay_from}: it is a share of all steps, in [0, 1).")
         require(0 < self.factor < 1, f"factor={self.factor}: the plateau schedule shrinks the rate, so in (0, 1).")
+        for name in ("patience", "floor", "weight_decay"):
+            require(getattr(self, name) >= 0, f"{name}={getattr(self, name)}: it is 0 or more.")
+        require(
+            len(self.betas) == 2 and all(0 <= beta < 1 for beta in self.betas),
+            f"betas={self.betas}: Adam keeps two running means, each with a share in [0, 1) of what it was.",
+        )
+        require(0 <= self.momentum < 1, f"momentum={self.momentum}: a share of the last step, in [0, 1).")
+        require(self.eps > 0, f"eps={self.eps}: it keeps Adam from dividing by 0, so above 0.")
         require(self.clip is None or self.clip > 0, f"clip={self.clip}: a norm to clip at is above 0.")
-        require(self.weight_decay >= 0, f"weight_decay={self.weight_decay}: it is 0 or more.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,6 +124,7 @@ class Evaluation:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "sets", {name: _frozen(options) for name, options in self.sets.items()})
+        _check_whole(samples=self.samples, every=self.every)
         require(self.samples >= 1, f"evaluation samples={self.samples}: score at least one sample.")
         require(self.every >= 0, f"evaluation every={self.every}: a number of steps, or 0 for the end alone.")
         require("train" not in self.sets, "a test set is called 'train', which is the training loss's own name.")
@@ -130,6 +146,16 @@ class Trial:
     def __post_init__(self) -> None:
         object.__setattr__(self, "task_options", _frozen(self.task_options))
         tasks.get(self.task, **self.task_options)
+        _check_whole(seed=self.seed)
+        require(
+            isinstance(self.model, nn.Architecture),
+            f"model is a {type(self.model).__name__}: pass what describes one, as posattn.nn.Positional(length=8).",
+        )
+        for name in ("encoding", "constants"):
+            require(
+                getattr(self.model, name, None) != GIVEN,
+                f"{name}={GIVEN!r} of the model stands for a matrix, and a trial holds none: use an encoding's name.",
+            )
         if self.precision not in PRECISIONS:
             raise unknown("precision", self.precision, PRECISIONS)
 
@@ -159,7 +185,9 @@ class Trial:
                 }
             )
         except (json.JSONDecodeError, TypeError, KeyError) as error:
-            raise PosattnError(f"not the description of a trial ({error}): {text[:80]!r}") from None
+            raise PosattnError(
+                f"not the description of a trial ({error}): {text[:80]!r}. Trial.to_json writes one."
+            ) from None
 
 
 def _frozen(value: Any) -> Any:
@@ -175,4 +203,16 @@ def _canonical(value: Any) -> Any:
         return {key: _canonical(entry) for key, entry in value.items()}
     if isinstance(value, (list, tuple)):
         return [_canonical(entry) for entry in value]
-    return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < 2**53 else value
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _check_whole(**values: Any) -> None:
+    for name, value in values.items():
+        whole = isinstance(value, int) and not isinstance(value, bool)
+        require(whole, f"{name}={value!r}: it must be a whole number.")
+
+
+def _check_finite(**values: Any) -> None:
+    for name, value in values.items():
+        real = isinstance(value, (int, float)) and not isinstance(value, bool)
+        require(real and math.isfinite(value), f"{name}={value!r}: it must be a finite number.")

@@ -1,0 +1,71 @@
+"""What the tests of the fast layers share: the layers' formulas in plain torch, and a comparison with them.
+
+Nothing here calls posattn.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+Inputs = Sequence[Tensor | None]
+
+
+def mixed(state: Tensor, attention: Tensor, matrices: Tensor, bias: Tensor | None) -> Tensor:
+    """relu(b + Σ_g A_g·u·M_g), the state as (replicas, nodes, features, batch)."""
+    z = torch.einsum("rgij,rjkb,rgkf->rifb", attention, state, matrices)
+    return (z if bias is None else z + bias[:, None, :, None]).relu()
+
+
+def attending(u: Tensor, n: Tensor, c: Tensor, m: Tensor, b: Tensor | None) -> Tensor:
+    """relu(u·M₀ + b + Σ_h softmax((u·N_h + c_h)·uᵀ)·u·M_h), the state as (replicas, batch, nodes, features)."""
+    query = torch.einsum("rsik,rhkl->rshil", u, n) + c[:, None, :, None, :]
+    weights = torch.einsum("rshil,rsjl->rshij", query, u).softmax(-1)
+    z = torch.einsum("rsik,rkf->rsif", u, m[:, 0]) + torch.einsum("rshij,rsjk,rhkf->rsif", weights, u, m[:, 1:])
+    return (z if b is None else z + b[:, None, None, :]).relu()
+
+
+def numbers(*shape: int, seed: int, scale: float = 1.0) -> Tensor:
+    """Float64 whatever the use, so that rounding comes from what is tested alone."""
+    return scale * torch.randn(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+
+
+class Result(NamedTuple):
+    value: Tensor
+    gradients: list[Tensor | None]  # one for every input; None where none was asked for
+
+
+def traced(layer: Callable[..., Tensor], inputs: Inputs, weighing: Tensor, *, constant: Sequence[int] = ()) -> Result:
+    """The layer's value, and the gradients of ⟨weighing, value⟩; the inputs at the places in `constant` get none."""
+    given = [x if x is None or at in constant else x.detach().requires_grad_() for at, x in enumerate(inputs)]
+    value = layer(*given)
+    leaves = [x for at, x in enumerate(given) if x is not None and at not in constant]
+    found = iter(torch.autograd.grad(value, leaves, weighing))
+    return Result(value.detach(), [None if x is None or not x.requires_grad else next(found) for x in given])
+
+
+def errors(found: Result, expected: Result) -> list[float]:
+    """Of the value and of every gradient: the largest difference, as a part of the largest entry."""
+    # A gradient that is 0 by algebra (of N, with one node: softmax over one number) is measured against the others.
+    largest = max(float(x.abs().max()) for x in expected.gradients if x is not None)
+    assert 1e-3 < float(expected.value.abs().max()) < 1e3
+    assert 1e-3 < largest < 1e6  # neither so small nor so large that an error would hide
+    measured = []
+    for x, y in zip((found.value, *found.gradients), (expected.value, *expected.gradients), strict=True):
+        assert (x is None) == (y is None)
+        if x is not None and y is not None:
+            assert x.shape == y.shape
+            scale = float(y.abs().max())
+            error = float((x.to(y.dtype) - y).abs().max())
+            measured.append(error / (scale if scale > 1e-9 * largest else largest))
+    return measured
+
+
+def scattered(x: Tensor | None) -> Tensor | None:
+    """The same numbers, lying in the reverse order of axes and two apart."""
+    if x is None:
+        return None
+    reverse = tuple(reversed(range(x.dim())))
+    far = torch.stack([x.permute(reverse), torch.full_like(x, torch.nan).permute(reverse)], dim=-1)
+    return far[..., 0].permute(reverse)
