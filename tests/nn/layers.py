@@ -4,7 +4,7 @@ Nothing here calls posattn.
 """
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -12,18 +12,26 @@ from torch import Tensor
 Inputs = Sequence[Tensor | None]
 
 
-def mixed(state: Tensor, attention: Tensor, matrices: Tensor, bias: Tensor | None) -> Tensor:
-    """relu(b + Σ_g A_g·u·M_g), the state as (replicas, nodes, features, batch)."""
+def mixed_sum(state: Tensor, attention: Tensor, matrices: Tensor, bias: Tensor | None) -> Tensor:
+    """b + Σ_g A_g·u·M_g, the state as (replicas, nodes, features, batch)."""
     z = torch.einsum("rgij,rjkb,rgkf->rifb", attention, state, matrices)
-    return (z if bias is None else z + bias[:, None, :, None]).relu()
+    return z if bias is None else z + bias[:, None, :, None]
 
 
-def attending(u: Tensor, n: Tensor, c: Tensor, m: Tensor, b: Tensor | None) -> Tensor:
-    """relu(u·M₀ + b + Σ_h softmax((u·N_h + c_h)·uᵀ)·u·M_h), the state as (replicas, batch, nodes, features)."""
+def mixed(*inputs: Any) -> Tensor:
+    return mixed_sum(*inputs).relu()
+
+
+def attending_sum(u: Tensor, n: Tensor, c: Tensor, m: Tensor, b: Tensor | None) -> Tensor:
+    """u·M₀ + b + Σ_h softmax((u·N_h + c_h)·uᵀ)·u·M_h, the state as (replicas, batch, nodes, features)."""
     query = torch.einsum("rsik,rhkl->rshil", u, n) + c[:, None, :, None, :]
     weights = torch.einsum("rshil,rsjl->rshij", query, u).softmax(-1)
     z = torch.einsum("rsik,rkf->rsif", u, m[:, 0]) + torch.einsum("rshij,rsjk,rhkf->rsif", weights, u, m[:, 1:])
-    return (z if b is None else z + b[:, None, None, :]).relu()
+    return z if b is None else z + b[:, None, None, :]
+
+
+def attending(*inputs: Any) -> Tensor:
+    return attending_sum(*inputs).relu()
 
 
 def numbers(*shape: int, seed: int, scale: float = 1.0) -> Tensor:

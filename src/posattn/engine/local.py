@@ -3,11 +3,12 @@
 import json
 import math
 import os
+import shutil
 import signal
 import time
 import warnings
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -19,6 +20,7 @@ from posattn.engine.progress import Bar, Reporter
 from posattn.engine.store import Store
 from posattn.errors import require
 from posattn.train import Checkpoints, Fleet, Score, Trial, shape_key
+from posattn.train.checkpoint import begun
 from posattn.train.fleet import bytes_per_replica, fleet_sizes
 
 #: Seconds between two looks at the loss, which wait for the device.
@@ -47,21 +49,39 @@ def run(
     require(checkpoint_every > 0, f"checkpoint_every={checkpoint_every}: seconds between checkpoints, above 0.")
     store, where = Store(out), devices.resolve(device)
     store.prepare()
-    unique = list({trial.id: trial for trial in trials}.values())
-    todo = [trial for trial in unique if not store.finished(trial)]
+    asked = {trial.id: trial for trial in trials}
+    todo = [trial for trial in asked.values() if not store.finished(trial)]
+    interrupted = _interrupted(store, asked, {trial.id for trial in todo})
     with reporter or Bar() as report, _interruptible() as stopping:
-        for group in fleets(todo, where, report):
-            fleet = Fleet(group, device=where)
-            _train(fleet, store, report, stopping, checkpoint_every)
+        for group in fleets(todo, where, report, interrupted=interrupted):
+            # The fleet has no name here: the next one is planned with the memory that this one leaves free.
+            _train(Fleet(group, device=where), store, report, stopping, checkpoint_every)
     return store
 
 
-def fleets(trials: list[Trial], device: torch.device, report: Reporter) -> Iterator[list[Trial]]:
-    """The trials in groups of one shape; on CUDA each group split so that it fits the memory."""
+def _interrupted(store: Store, asked: dict[str, Trial], todo: set[str]) -> list[list[Trial]]:
+    """The fleets that were begun and can go on as they were, those of their trials included that are finished."""
+    found: list[list[Trial]] = []
+    for folder, ids in sorted(begun(store.checkpoints).items(), key=lambda entry: -len(entry[1])):
+        if not asked.keys() >= set(ids):
+            continue
+        if todo.isdisjoint(ids):
+            shutil.rmtree(folder, ignore_errors=True)  # the end came after the last result and before the clean-up
+        elif not any(trial.id in ids for group in found for trial in group):
+            found.append([asked[trial] for trial in ids])
+    return found
+
+
+def fleets(
+    trials: list[Trial], device: torch.device, report: Reporter, *, interrupted: Sequence[list[Trial]] = ()
+) -> Iterator[list[Trial]]:
+    """Fleets to go on with, then the other trials by shape; on CUDA, those that would not fit the memory are split."""
+    placed = {trial.id for group in interrupted for trial in group}
     groups: dict[Any, list[Trial]] = defaultdict(list)
     for trial in trials:
-        groups[repr(shape_key(trial))].append(trial)
-    for group in groups.values():
+        if trial.id not in placed:
+            groups[repr(shape_key(trial))].append(trial)
+    for group in (*interrupted, *groups.values()):
         sizes = [len(group)]
         if device.type == "cuda" and len(group) > 1:
             each = bytes_per_replica(max(group, key=lambda trial: trial.data.samples), device)
@@ -91,6 +111,7 @@ def _train(fleet: Fleet, store: Store, report: Reporter, stopping: "_Stop", chec
     if notes is not None:
         history, spent = notes["history"], notes["seconds"]
         report.say(f"going on from step {fleet.step} of {fleet.steps}.")
+    checkpoints.begin()
     report.start(_title(fleet), fleet.steps, fleet.step)
     began = looked = saved = time.monotonic()
 
@@ -141,6 +162,8 @@ def _number(value: float) -> float | None:
 def _keep(fleet: Fleet, store: Store, history: list[list[dict[str, Any]]], *, seconds: float) -> None:
     device = torch.cuda.get_device_name(fleet.device) if fleet.device.type == "cuda" else "cpu"
     for replica, (trial, diverged) in enumerate(zip(fleet.trials, fleet.divergence(), strict=True)):
+        if store.finished(trial):  # before an interruption
+            continue
         metrics = {
             "scores": history[replica],
             "diverged_at": diverged,

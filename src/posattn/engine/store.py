@@ -36,12 +36,8 @@ class Store:
         make_folder(self.folder)
         marker = self.folder / "store.json"
         if marker.is_file():
-            held = _read(marker).get("format")
-            require(
-                isinstance(held, int) and held <= FORMAT,
-                f"'{self.folder}' was written by a newer version of posattn (format {held}, this one writes {FORMAT}): "
-                "install that version, or choose another folder.",
-            )
+            held = _read(marker, "format", mend="remove that file, it holds no results")["format"]
+            _check_format(self.folder, held, "install that version, or choose another folder")
         write_whole(marker, json.dumps({"format": FORMAT}).encode())
 
     def path(self, trial: Trial) -> Path:
@@ -76,11 +72,8 @@ class Store:
         require(self.folder.is_dir(), f"'{self.folder}' is not there: no results to read.")
         rows: list[dict[str, Any]] = []
         for path in sorted(self.folder.glob("*/metrics.json")):
-            metrics = _read(path)
-            require(
-                metrics["format"] <= FORMAT,
-                f"'{path}' was written by a newer version of posattn: install that version to read it.",
-            )
+            metrics = _read(path, "format", "scores")
+            _check_format(path, metrics["format"], "install that version to read it")
             described = _flat(_read(path.parent / "trial.json"))
             run = {name: value for name, value in metrics.items() if name not in ("format", "scores")}
             rows += [{"trial": path.parent.name} | described | run | score for score in metrics["scores"]]
@@ -92,13 +85,24 @@ def frame(folder: str | os.PathLike[str] = "runs") -> pd.DataFrame:
     return pd.DataFrame(Store(folder).rows())
 
 
-def _read(path: Path) -> Any:
+def _read(path: Path, *entries: str, mend: str | None = None) -> dict[str, Any]:
+    """The JSON object in a file, which must have these entries; `mend` says what to do where it has not."""
+    mend = mend or f"remove the folder '{path.parent}' and run that trial again"
     try:
-        return json.loads(path.read_bytes())
-    except (OSError, json.JSONDecodeError) as error:
-        raise PosattnError(
-            f"'{path}' cannot be read ({error}): remove the folder '{path.parent}' and run that trial again."
-        ) from None
+        held = json.loads(path.read_bytes())
+    except (OSError, ValueError) as error:  # no JSON, or no text at all
+        raise PosattnError(f"'{path}' cannot be read ({error}): {mend}.") from None
+    require(isinstance(held, dict), f"'{path}' cannot be read (a {type(held).__name__}, no object): {mend}.")
+    for entry in entries:
+        require(entry in held, f"'{path}' cannot be read (it has no '{entry}'): {mend}.")
+    return held
+
+
+def _check_format(path: Path, written: Any, mend: str) -> None:
+    require(
+        isinstance(written, int) and written <= FORMAT,
+        f"'{path}' was written by a newer version of posattn (format {written}, this one has {FORMAT}): {mend}.",
+    )
 
 
 def _flat(described: dict[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -20,7 +20,7 @@ class _Attending(torch.autograd.Function):
         replicas, batch, nodes, into = u.shape
         heads, out = n.shape[1], m.shape[3]
         samples = replicas * batch
-        rows = u.reshape(replicas, batch * nodes, into)
+        rows = u.reshape(replicas, batch * nodes, into).contiguous()
         by_sample = rows.view(samples, nodes, into)
         query = n.transpose(1, 2).reshape(replicas, into, heads * into)  # [N_1 | … | N_H]
         value = m[:, 1:].transpose(1, 2).reshape(replicas, into, heads * out)  # [M_1 | … | M_H]

@@ -1,7 +1,9 @@
 """Checkpoints of a fleet: where it stood, in files that are written whole.
 
 A fleet's checkpoints lie in a folder named after its trial ids, one file each, named after the step. At least the two
-newest are kept, so that a damaged one costs only the steps since the one before it.
+newest are kept, so that a damaged one costs only the steps since the one before it. Beside them lies the list of the
+fleet's trials from its first step on: some of them may be finished and stored when the fleet is interrupted, and it
+ends bit for bit where it would have only when it is put together again whole.
 """
 
 import hashlib
@@ -16,10 +18,13 @@ import safetensors.torch
 
 from posattn.errors import PosattnError, require
 from posattn.files import make_folder, write_whole
+from posattn.nn.parts import Params
 from posattn.train.fleet import Fleet
 
 FORMAT = 1
 KEPT = 2
+#: The file beside the checkpoints that lists the fleet's trials.
+TRIALS = "trials.json"
 
 
 class Checkpoints:
@@ -30,6 +35,11 @@ class Checkpoints:
         self.ids = [trial.id for trial in fleet.trials]
         key = hashlib.sha256(" ".join(self.ids).encode()).hexdigest()[:16]
         self.folder = folder / key
+
+    def begin(self) -> None:
+        """Say which trials this fleet has, before any of them is finished."""
+        make_folder(self.folder)
+        write_whole(self.folder / TRIALS, json.dumps(self.ids).encode())
 
     def files(self) -> list[Path]:
         """Oldest first."""
@@ -45,10 +55,14 @@ class Checkpoints:
             "notes": json.dumps(notes),
         }
         tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in self.fleet.state().items()}
+        header["digest"] = _digest(header, tensors)
         path = self.folder / f"{self.fleet.step:012d}.safetensors"
         write_whole(path, safetensors.torch.save(tensors, metadata=header))
-        for old in self.files()[:-KEPT]:
-            old.unlink(missing_ok=True)
+        # Those of later steps could not be used, or the fleet would stand there: they must not count among the newest.
+        useful = [file for file in self.files() if file.name <= path.name][-KEPT:]
+        for file in self.files():
+            if file not in useful:
+                file.unlink(missing_ok=True)
         return path
 
     def restore(self) -> dict[str, Any] | None:
@@ -65,6 +79,7 @@ class Checkpoints:
             header = file.metadata() or {}
             state = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (no dict)
         require(header.get("posattn-checkpoint") == str(FORMAT), "it has another format")
+        require(_digest(header, state) == header.get("digest"), "its content is not what was written")
         require(json.loads(header["trials"]) == self.ids, "it belongs to other trials")
         notes = json.loads(header["notes"])
         self.fleet.restore(state, int(header["step"]))
@@ -73,3 +88,24 @@ class Checkpoints:
     def remove(self) -> None:
         """Forget the checkpoints of a finished fleet."""
         shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def begun(folder: Path) -> dict[Path, list[str]]:
+    """The trial ids of every fleet below a folder that was begun and has not ended, by where its checkpoints lie."""
+    fleets = {}
+    for path in sorted(folder.glob(f"*/{TRIALS}")):
+        try:
+            fleets[path.parent] = [str(trial) for trial in json.loads(path.read_bytes())]
+        except (OSError, ValueError, TypeError):
+            continue  # as if it had not been begun: its trials are sorted into fleets anew
+    return fleets
+
+
+def _digest(header: dict[str, str], tensors: Params) -> str:
+    """A hash of all that a checkpoint says: a file can be whole and still not be what was written."""
+    said = {name: text for name, text in header.items() if name != "digest"}
+    found = hashlib.sha256(json.dumps(said, sort_keys=True).encode())
+    for name in sorted(tensors):
+        found.update(name.encode())
+        found.update(tensors[name].numpy().tobytes())
+    return found.hexdigest()

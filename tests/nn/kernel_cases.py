@@ -1,0 +1,249 @@
+"""The Triton kernels beside their formulas, as a program of its own: Triton decides at import who runs a kernel.
+
+    TRITON_INTERPRET=1 python kernel_cases.py fused cpu      through Triton's interpreter, in NumPy
+    python kernel_cases.py fused cuda                        on the GPU
+
+Prints a line of JSON for every quantity of every case: its error and what the error may be. An error is the norm of
+the difference as a part of the norm.
+"""
+
+import itertools
+import json
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from nn import layers, oracle
+
+#: Float32 sums of a few hundred terms: each adds at most 2⁻²⁴ of the whole.
+FLOAT32 = 256 * 2.0**-24
+#: Unit roundoff of what `fused` rounds its factors to; tensor cores cut TF32 off instead of rounding it.
+ROUNDOFF = {"float32": 2.0**-24, "tf32": 2.0**-10, "float16": 2.0**-11, "bfloat16": 2.0**-9}
+#: Most roundings between an input and a gradient: N, s, the weights, M, y, g, the logits' derivative, ds, du, uᵀ·right.
+ROUNDINGS = 10
+
+
+class Line(NamedTuple):
+    case: str
+    quantity: str
+    error: float
+    bound: float
+
+
+def norm_error(found: Tensor, expected: Tensor, least: float = 0.0) -> float:
+    """‖found − expected‖/‖expected‖, or as a part of `least` where that is larger."""
+    assert found.shape == expected.shape
+    scale = max(float(expected.norm()), least)
+    difference = float((found.detach().cpu().double() - expected).norm())
+    return difference / scale if scale else difference
+
+
+def compared(
+    case: str,
+    fast: Callable[..., Tensor],
+    formula: Callable[..., Tensor],
+    inputs: Sequence[Tensor | None],
+    bound: float,
+    *,
+    relu: bool = True,
+) -> Iterator[Line]:
+    """Value and gradients of `fast`, in the inputs' dtypes, beside those of the formula in float64 on the CPU.
+
+    Rounding may switch a ReLU that is almost at 0, and then a gradient is off by all of it, rightly: none is sent there.
+    """
+    exact = [None if x is None else x.detach().cpu().double() for x in inputs]
+    before = formula(*exact)
+    weighing = layers.numbers(*before.shape, seed=99)
+    if relu:
+        weighing[before.abs() < 8 * bound] = 0.0
+    first = next(x for x in inputs if x is not None)
+    weighing = weighing.to(first.dtype)
+    found = layers.traced(fast, inputs, weighing.to(first.device))
+    whole = (lambda *given: formula(*given).relu()) if relu else formula
+    expected = layers.traced(whole, exact, weighing.double())
+    yield Line(case, "value", norm_error(found.value, expected.value), bound)
+    largest = max(float(x.norm()) for x in expected.gradients if x is not None)
+    for at, (x, y) in enumerate(zip(found.gradients, expected.gradients, strict=True)):
+        if x is not None and y is not None:
+            # With one node the softmax is 1: the derivatives of its logits are 0, or what rounding makes of that.
+            yield Line(case, f"gradient {at}", norm_error(x, y, 0.01 * largest), bound)
+
+
+def drawn(device: str, *shapes: tuple[int, ...], scales: Sequence[float] = ()) -> list[Tensor]:
+    pairs = zip(shapes, scales or [1.0] * len(shapes), strict=True)
+    return [layers.numbers(*shape, seed=at, scale=k).float().to(device) for at, (shape, k) in enumerate(pairs)]
+
+
+def strewn(*tensors: Tensor) -> list[Tensor]:
+    return [far for x in tensors if (far := layers.scattered(x)) is not None]
+
+
+def fused(device: str) -> Iterator[Line]:
+    """`standard_layer`: samples that fill a tile, that leave rows over, and that need several tiles."""
+    from posattn.nn.fused import standard_layer
+
+    # replicas, batch, nodes, into, heads, out: a tile of 64 rows holds ⌊64/nodes⌋ samples
+    sizes = [
+        (2, 17, 9, 10, 2, 64),  # the paper's: 7 samples a tile, 3 tiles, one row over
+        (3, 5, 11, 13, 2, 7),  # distinct primes
+        (2, 67, 1, 5, 1, 3),  # one node: 64 samples a tile
+        (1, 2, 64, 64, 1, 17),  # one sample fills a tile
+        (2, 3, 33, 17, 3, 1),  # one sample a tile, 31 rows over
+        (1, 1, 2, 1, 1, 2),
+    ]
+    # The interpreter knows no bfloat16: it multiplies the bits. float16 takes the same way through the kernel.
+    kinds = ["float32", "float16"] if device == "cpu" else ["float32", "float16", "bfloat16"]
+    for kind, size in itertools.product(kinds, sizes):
+        r, s, n, k, h, f = size
+        u, *rest = drawn(
+            device, (r, s, n, k), (r, h, k, k), (r, h, k), (r, 1 + h, k, f), (r, f),
+            scales=[1.0, 1 / k, k**-0.5, k**-0.5, 1.0],
+        )  # fmt: skip
+        bound = max(FLOAT32, ROUNDINGS * ROUNDOFF["tf32" if kind == "float32" and device == "cuda" else kind])
+        inputs = [u.to(getattr(torch, kind)), *rest]
+        yield from compared(f"{kind} {size}", standard_layer, layers.attending_sum, inputs, bound)
+        if size == sizes[1]:
+            none: list[Any] = [*inputs[:-1], None]
+            yield from compared(f"{kind} without bias", standard_layer, layers.attending_sum, none, bound)
+            yield from compared(f"{kind} strewn", standard_layer, layers.attending_sum, strewn(*inputs), bound)
+        if size == sizes[1] and kind == "float32" and device == "cpu":
+            # Logits of some hundreds, with errors of as many roundoffs: exp of them would overflow.
+            sharp = [u, 300 * rest[0], 300 * rest[1], *rest[2:]]
+            yield from compared("sharp", standard_layer, layers.attending_sum, sharp, 300 * FLOAT32)
+    yield from model("standard", "fused", device, heads=3)
+    yield from model("standard", "fused", device, heads=2, bias=False)
+    yield Line("second derivative", "is refused", float(not refuses_twice(standard_layer, device)), 0.0)
+
+
+def refuses_twice(layer: Callable[..., Tensor], device: str) -> bool:
+    from posattn.errors import PosattnError
+
+    inputs = [x.requires_grad_() for x in drawn(device, (1, 2, 3, 5), (1, 1, 5, 5), (1, 1, 5), (1, 2, 5, 7), (1, 7))]
+    try:
+        torch.autograd.grad(layer(*inputs).sum(), inputs, create_graph=True)
+    except PosattnError as error:
+        return "second derivative" in str(error)
+    return False
+
+
+def wide(device: str) -> Iterator[Line]:
+    """`wide_product`, `wide_gram`, and the layer that is made of them."""
+    from posattn.nn import mixing
+    from posattn.nn import wide as wide_kernels
+    from posattn.nn.wide import wide_gram, wide_product
+
+    # replicas, rows, depth, columns: up to 64 rows, 128 columns a program
+    for shape in [(2, 9, 27, 130), (3, 5, 7, 11), (1, 1, 1, 1), (2, 16, 16, 128), (2, 17, 33, 257), (1, 64, 64, 129)]:
+        r, rows, depth, c = shape
+        a, y, bias = drawn(device, (r, rows, depth), (r, depth, c), (r, 1, c))
+        product = torch.einsum("rid,rdc->ric", a.cpu().double(), y.cpu().double())
+        shifted = product + bias.cpu().double()
+        for case, found, expected in [
+            ("a·y", wide_product(a, y), product),
+            ("relu", wide_product(a, y, relu=True), product.clamp(min=0)),
+            ("bias", wide_product(a, y, bias), shifted),
+            ("bias, relu", wide_product(a, y, bias, relu=True), shifted.clamp(min=0)),
+            ("strewn", wide_product(*strewn(a, y, bias)), shifted),
+        ]:
+            yield Line(f"product {shape}", case, norm_error(found, expected), FLOAT32)
+    # replicas, rows, others, columns: 4096 columns a program, 128 at once
+    for shape in [(2, 9, 27, 130), (1, 1, 1, 1), (1, 17, 33, 4096), (2, 3, 64, 4099)]:
+        r, rows, others, c = shape
+        x, y = drawn(device, (r, rows, c), (r, others, c))
+        expected = torch.einsum("ric,rjc->rij", x.cpu().double(), y.cpu().double())
+        found = wide_gram(*strewn(x, y))
+        yield Line(f"gram {shape}", "x·yᵀ", norm_error(found, expected), FLOAT32)
+        if c == 130:
+            yield Line(f"gram {shape}", "the same every time", float(not torch.equal(wide_gram(x, y), found)), 0.0)
+
+    if device == "cpu":  # on a GPU the layer chooses these kernels by itself
+        vars(mixing)["_suits_kernels"] = lambda a, y: True
+        vars(wide_kernels)["SLICE"] = 128  # the interpreter takes its time for empty columns too
+    yield from mixed_layers(mixing.mixed_layer, device)
+    yield from model("positional", "folded", device, heads=3)
+
+
+def mixed_layers(layer: Callable[..., Tensor], device: str) -> Iterator[Line]:
+    """A positional layer, the state as (replicas, nodes, features, batch), with a bias and without."""
+    for size in [(2, 9, 17, 5, 3, 19), (2, 1, 5, 7, 3, 11), (3, 5, 7, 2, 11, 13)]:
+        r, n, k, s, g, f = size
+        shapes = (r, n, k, s), (r, g, n, n), (r, g, k, f), (r, f)
+        inputs = drawn(device, *shapes, scales=[1.0, n**-0.5, (g * k) ** -0.5, 1.0])
+        none: list[Any] = [*inputs[:-1], None]
+        yield from compared(f"layer {size}", layer, layers.mixed_sum, inputs, FLOAT32)
+        yield from compared(f"layer {size} without bias", layer, layers.mixed_sum, none, FLOAT32)
+
+
+def expand(device: str) -> Iterator[Line]:
+    """`expand`, `collect` and `bias_relu_`, and on a GPU the layer that is made of them."""
+    from posattn.nn.expand import bias_relu_, collect, expand
+
+    def formula(attention: Tensor, matrices: Tensor) -> Tensor:
+        return torch.einsum("rgij,rgkf->rjkif", attention, matrices).flatten(3).flatten(1, 2)
+
+    class Kernels(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, attention, matrices):
+            ctx.save_for_backward(attention, matrices)
+            return expand(attention, matrices)
+
+        @staticmethod
+        def backward(ctx, *grads):
+            return collect(*ctx.saved_tensors, grads[0])
+
+    # replicas, mixed, nodes, into, out: 16 rows of a matrix at once
+    sizes = [(2, 2, 3, 37, 33), (2, 3, 2, 17, 7), (3, 2, 5, 1, 11), (2, 3, 1, 16, 32), (1, 1, 2, 31, 1)]
+    for size in sizes:
+        r, g, n, k, f = size
+        inputs = drawn(device, (r, g, n, n), (r, g, k, f))
+        yield from compared(f"expand {size}", Kernels.apply, formula, inputs, FLOAT32, relu=False)
+        if size == sizes[1]:
+            yield from compared(f"strewn {size}", Kernels.apply, formula, strewn(*inputs), FLOAT32, relu=False)
+    # replicas, batch, columns: 2048 numbers a program
+    for shape, kind in itertools.product([(2, 7, 576), (3, 5, 11), (1, 2, 1024), (2, 1, 1)], ["float32", "float16"]):
+        r, s, c = shape
+        z, bias = drawn(device, (r, s, c), (r, c))
+        z = z.to(getattr(torch, kind))
+        expected = (z.cpu().double() + bias.cpu().double()[:, None]).clamp(min=0)
+        found = bias_relu_(z, bias)
+        bound = max(FLOAT32, 2 * ROUNDOFF[kind])  # the bias and the sum are rounded
+        yield Line(f"bias_relu_ {kind} {shape}", "value", norm_error(found, expected), bound)
+        yield Line(f"bias_relu_ {kind} {shape}", "in the place of z", float(found.data_ptr() != z.data_ptr()), 0.0)
+    if device == "cuda":
+        yield from mixed_layers(expanded, device)
+        yield from model("positional", "expanded", device, heads=3)
+
+
+def expanded(state: Tensor, *rest: Any) -> Tensor:
+    """`expanded_layer`, taking and giving a state that lies as that of `mixed_layer`."""
+    from posattn.nn.mixing import expanded_layer
+
+    flat = expanded_layer(state.permute(0, 3, 1, 2).flatten(2), *rest)
+    return flat.unflatten(2, (state.shape[1], -1)).permute(0, 2, 3, 1)
+
+
+def model(kind: str, form: str, device: str, **options: Any) -> Iterator[Line]:
+    """A model of three layers in the form that is made of these kernels, against its plain form in float64."""
+    from posattn import PositionalTransformer, StandardTransformer
+
+    cls = PositionalTransformer if kind == "positional" else StandardTransformer
+    whole = oracle.stirred(cls(length=5, layers=3, in_dim=2, out_dim=3, hidden_dim=13, embed_dim=6, **options))
+    weights, x = whole.replica(), oracle.numbers(1, 7, 5, 2)
+    with torch.no_grad():
+        rounded = {name: tensor.float().to(device) for name, tensor in weights.items()}
+        found = getattr(whole.architecture, form)(rounded, x.float().to(device))
+        expected = whole.architecture.plain(weights, x)
+    tf32 = form == "fused" and device == "cuda"
+    bound = 3 * max(FLOAT32, ROUNDINGS * ROUNDOFF["tf32" if tf32 else "float32"])  # one layer after another
+    yield Line(f"{kind} model, {form}, {options}", "value", norm_error(found, expected), bound)
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    for line in {"fused": fused, "wide": wide, "expand": expand}[sys.argv[1]](sys.argv[2]):
+        print(json.dumps(line._asdict()), flush=True)
