@@ -1,12 +1,13 @@
 # make test       set up .venv with the pinned versions (once), then lint, type-check and run every test
+# make reproduce  set up .venv (once), repeat the paper's main figure in minutes, write the report below runs/
 # make clean      remove the environment and all caches
 
 PYTHON ?= python3
 BIN := .venv/bin
-# pyright checks in the background of nothing: two cores, two test processes.
+# Test processes that run side by side.
 JOBS ?= 2
 
-.PHONY: test lint types check setup clean
+.PHONY: test lint types check reproduce setup clean
 
 test: setup lint types check
 
@@ -28,6 +29,9 @@ types: setup
 
 check: setup
 	$(BIN)/python -m pytest -n $(JOBS)
+
+reproduce: setup
+	$(BIN)/posattn run ood-scale --preset quick --task sum --task min --task sort --seeds 1
 
 clean:
 	rm -rf .venv .pytest_cache .ruff_cache .hypothesis build dist

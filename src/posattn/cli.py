@@ -4,14 +4,22 @@ import json
 import math
 import statistics
 import sys
-from typing import Annotated
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich import box
 from rich.console import Console
 from rich.table import Table
 
 from posattn import __version__, tasks
 from posattn.errors import PosattnError
+
+if TYPE_CHECKING:
+    from posattn.studies.results import Results
+
+PRESETS = ("smoke", "quick", "paper")
 
 app = typer.Typer(
     name="posattn",
@@ -23,13 +31,27 @@ app = typer.Typer(
 )
 
 Device = Annotated[str, typer.Option(help="auto, cpu or cuda; auto takes CUDA where there is one.")]
+Out = Annotated[str, typer.Option(help="Folder for results and checkpoints.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs instead of a table for people.")]
 
 
-def _print_version(wanted: bool) -> None:
+def _print_version(wanted: bool) -> bool:
     if wanted:
         print(f"posattn {__version__}")
         raise typer.Exit
+    return wanted
+
+
+@contextmanager
+def _resumable() -> Iterator[None]:
+    """Ctrl-C ends with what the run says about going on; typer by itself would end without a word."""
+    from posattn.engine import Interrupted
+
+    try:
+        yield
+    except Interrupted as stop:
+        print(f"posattn: {stop}", file=sys.stderr)
+        raise typer.Exit(130) from None
 
 
 @app.callback()
@@ -71,7 +93,7 @@ def train(
     ] = None,
     precision: Annotated[str, typer.Option(help="float32, tf32, bf16 or float64.")] = "float32",
     device: Device = "auto",
-    out: Annotated[str, typer.Option(help="Folder for results and checkpoints.")] = "runs",
+    out: Out = "runs",
     as_json: Json = False,
 ) -> None:
     """Train models on one task and test them far outside the range they saw.
@@ -96,11 +118,8 @@ def train(
         scales=tuple(scales or (1, 2, 3, 5, 10)),
         precision=precision,
     )
-    try:
+    with _resumable():
         store = engine.run(trials, out=out, device=device, reporter=engine.Lines() if as_json else engine.Bar())
-    except engine.Interrupted as stop:  # typer would end without a word
-        print(f"posattn: {stop}", file=sys.stderr)
-        raise typer.Exit(130) from None
     ids = {trial.id for trial in trials}
     rows = [row for row in store.rows() if row["trial"] in ids and row["step"] == steps]
     if as_json:
@@ -113,6 +132,82 @@ def train(
         table.add_row(name, *(f"{value:.2e}" for value in (statistics.median(losses), min(losses), max(losses))))
     Console().print(table)
     print(f"weights and metrics: {store.folder}/<trial>/, one folder for each seed")
+
+
+@app.command("studies")
+def list_studies() -> None:
+    """List the studies: the question each one asks, the published figure it answers, and what its presets cost."""
+    from posattn.studies import REGISTRY
+
+    table = Table(
+        "study", "question", "answers", "smoke", "quick", "paper", title="Published experiments, to run again"
+    )
+    for study in REGISTRY.values():
+        table.add_row(study.name, study.question, study.answers, *(study.cost[name] for name in PRESETS))
+    Console().print(table)
+
+
+@app.command()
+def run(
+    study: Annotated[str, typer.Argument(help="A study, as in `posattn studies`.")],
+    task: Annotated[list[str] | None, typer.Option(help="A task of the study; repeatable. Default: all.")] = None,
+    preset: Annotated[str, typer.Option(help="smoke (seconds), quick (minutes on a CPU) or paper.")] = "quick",
+    seeds: Annotated[int | None, typer.Option(help="How many seeds; default: the preset's.")] = None,
+    device: Device = "auto",
+    out: Out = "runs",
+    as_json: Json = False,
+) -> None:
+    """Repeat a published experiment: ours beside the published figure, with a report.
+
+    Stop with Ctrl-C and run the same command again to go on; what is finished is never trained again.
+
+    Example: posattn run ood-scale --task sort --preset quick
+    """
+    from posattn import engine, report, studies
+    from posattn.studies import results, table
+
+    reporter = engine.Lines() if as_json else engine.Bar()
+    with _resumable():
+        found = results.run(
+            studies.get(study),
+            preset=preset,
+            tasks=tuple(task or ()),
+            seeds=seeds,
+            device=device,
+            out=out,
+            reporter=reporter,
+        )
+    page = report.write(found, out)
+    if as_json:
+        rows = [dict(zip(table.header(found), row, strict=True)) for row in table.cells(found)]
+        print(json.dumps({"event": "result", "rows": rows, "report": str(page)}))
+        return
+    _print_results(found, str(page))
+
+
+@app.command("report")
+def write_report(
+    study: Annotated[str, typer.Argument(help="A study that was run.")],
+    out: Out = "runs",
+) -> None:
+    """Write the report of a study again, from what the store holds: tables, figures and report.html."""
+    from posattn import report
+    from posattn.studies import results
+
+    found = results.results(study, out)
+    _print_results(found, str(report.write(found, out)))
+
+
+def _print_results(found: "Results", page: str) -> None:
+    from posattn.studies import table
+
+    shown = Table(*table.header(found), title=found.study.question, box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    for row in table.cells(found):
+        shown.add_row(*row)
+    Console().print(shown)
+    for note in table.footnotes(found):
+        print(f"- {note}")
+    print(f"report: {page}")
 
 
 @app.command()

@@ -11,8 +11,10 @@ import itertools
 import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple
+from unittest.mock import patch
 
 import torch
 from torch import Tensor
@@ -22,8 +24,8 @@ from nn import layers, oracle
 
 #: Float32 sums of a few hundred terms: each adds at most 2⁻²⁴ of the whole.
 FLOAT32 = 256 * 2.0**-24
-#: Unit roundoff of what `fused` rounds its factors to; tensor cores cut TF32 off instead of rounding it.
-ROUNDOFF = {"float32": 2.0**-24, "tf32": 2.0**-10, "float16": 2.0**-11, "bfloat16": 2.0**-9}
+#: Unit roundoff of what `fused` rounds its factors to: float32, on a GPU, to TF32.
+ROUNDOFF = {"float32": 2.0**-24, "tf32": 2.0**-11, "float16": 2.0**-11, "bfloat16": 2.0**-9}
 #: Most roundings between an input and a gradient: N, s, the weights, M, y, g, the logits' derivative, ds, du, uᵀ·right.
 ROUNDINGS = 10
 
@@ -54,7 +56,7 @@ def compared(
 ) -> Iterator[Line]:
     """Value and gradients of `fast`, in the inputs' dtypes, beside those of the formula in float64 on the CPU.
 
-    Rounding may switch a ReLU that is almost at 0, and then a gradient is off by all of it, rightly: none is sent there.
+    Rounding may switch a ReLU that is almost at 0, and a gradient is then off by all of it: none is sent there.
     """
     exact = [None if x is None else x.detach().cpu().double() for x in inputs]
     before = formula(*exact)
@@ -80,7 +82,7 @@ def drawn(device: str, *shapes: tuple[int, ...], scales: Sequence[float] = ()) -
 
 
 def strewn(*tensors: Tensor) -> list[Tensor]:
-    return [far for x in tensors if (far := layers.scattered(x)) is not None]
+    return [layers.scattered(x) for x in tensors]
 
 
 def fused(device: str) -> Iterator[Line]:
@@ -117,7 +119,48 @@ def fused(device: str) -> Iterator[Line]:
             yield from compared("sharp", standard_layer, layers.attending_sum, sharp, 300 * FLOAT32)
     yield from model("standard", "fused", device, heads=3)
     yield from model("standard", "fused", device, heads=2, bias=False)
+    yield from tf32(device)
+    yield from trespassing(device)
     yield Line("second derivative", "is refused", float(not refuses_twice(standard_layer, device)), 0.0)
+
+
+def tf32(device: str) -> Iterator[Line]:
+    """Factors keep eleven bits, rounded to nearest, so that u·M₀ is exact: with one node, no bias and M₁ = 0."""
+    from posattn.nn import fused as kernels
+
+    def rounded(x: Tensor) -> Tensor:
+        share, exponent = torch.frexp(x.double())
+        return torch.ldexp(share.sign() * (share.abs() * 2**11 + 0.5).floor() / 2**11, exponent)
+
+    u, m = drawn("cpu", (1, 999, 1, 1), (1, 2, 1, 16))
+    m[:, 1] = 0.0
+    expected = (rounded(u) * rounded(m[:, :1])).relu()
+    if device == "cuda":
+        n, c = torch.zeros(1, 1, 1, 1, device=device), torch.zeros(1, 1, 1, device=device)
+        z = kernels.standard_layer(u.to(device), n, c, m.to(device), None)
+    else:  # on the CPU the layer rounds nothing: the kernel itself is told to
+        z, zero = torch.empty(1, 999, 1, 16), torch.zeros(1, 16)
+        sizes = {"HEADS": 1, "NODES": 1, "ROWS": kernels.ROWS, "INTO": 16, "OUT": 16, "ROUND": True}
+        kernels._forward[(16, 1)](u, zero, zero, m, zero, z, 999, 1, 16, **sizes)
+    yield Line("rounding to TF32", "value", norm_error(z, expected), 0.0)
+
+
+def trespassing(device: str) -> Iterator[Line]:
+    """A tile of 64 rows holds seven samples of nine nodes, and writes those: its last row is the next tile's.
+
+    The interpreter runs one tile after another, so the next one would make good what this one did; run it alone.
+    """
+    from posattn.nn import fused as kernels
+
+    r, s, n, k, h, f = 1, 8, 9, 16, 1, 16
+    u, nn, c, m, b, dz = drawn(device, (r, s, n, k), (r, h, k, k), (r, h, k), (r, 1 + h, k, f), (r, f), (r, s, n, f))
+    sizes = {"HEADS": h, "NODES": n, "ROWS": kernels.ROWS, "INTO": k, "OUT": f, "ROUND": False}
+    z, du, right = (torch.full((r, s * n, width), torch.nan, device=device) for width in (f, k, 2 * f + k))
+    kernels._forward[(1, r)](u, nn, c, m, b, z, s * n, k, f, **sizes)
+    kernels._backward[(1, r)](u, nn, c, m, z.nan_to_num(), dz, du, right, s * n, k, f, **sizes)
+    for name, written in (("z", z), ("du", du), ("right", right)):
+        whose = written.isnan().all(2)[0].tolist() == [False] * 63 + [True] * 9
+        yield Line("one tile alone", f"{name}: its own rows", float(not whose), 0.0)
 
 
 def refuses_twice(layer: Callable[..., Tensor], device: str) -> bool:
@@ -161,11 +204,12 @@ def wide(device: str) -> Iterator[Line]:
         if c == 130:
             yield Line(f"gram {shape}", "the same every time", float(not torch.equal(wide_gram(x, y), found)), 0.0)
 
-    if device == "cpu":  # on a GPU the layer chooses these kernels by itself
-        vars(mixing)["_suits_kernels"] = lambda a, y: True
-        vars(wide_kernels)["SLICE"] = 128  # the interpreter takes its time for empty columns too
-    yield from mixed_layers(mixing.mixed_layer, device)
-    yield from model("positional", "folded", device, heads=3)
+    with ExitStack() as patches:
+        if device == "cpu":  # on a GPU the layer chooses these kernels by itself
+            patches.enter_context(patch.object(mixing, "_suits_kernels", lambda a, y: True))
+            patches.enter_context(patch.object(wide_kernels, "SLICE", 128))  # empty columns cost the interpreter time
+        yield from mixed_layers(mixing.mixed_layer, device)
+        yield from model("positional", "folded", device, heads=3)
 
 
 def mixed_layers(layer: Callable[..., Tensor], device: str) -> Iterator[Line]:
@@ -194,10 +238,11 @@ def expand(device: str) -> Iterator[Line]:
 
         @staticmethod
         def backward(ctx, *grads):
-            return collect(*ctx.saved_tensors, grads[0])
+            attention, matrices = ctx.saved_tensors
+            return collect(attention, matrices, grads[0])
 
     # replicas, mixed, nodes, into, out: 16 rows of a matrix at once
-    sizes = [(2, 2, 3, 37, 33), (2, 3, 2, 17, 7), (3, 2, 5, 1, 11), (2, 3, 1, 16, 32), (1, 1, 2, 31, 1)]
+    sizes = [(2, 2, 3, 37, 33), (2, 3, 2, 17, 7), (2, 2, 5, 1, 11), (2, 3, 1, 16, 32), (1, 1, 2, 31, 1)]
     for size in sizes:
         r, g, n, k, f = size
         inputs = drawn(device, (r, g, n, n), (r, g, k, f))

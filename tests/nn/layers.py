@@ -39,6 +39,11 @@ def numbers(*shape: int, seed: int, scale: float = 1.0) -> Tensor:
     return scale * torch.randn(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
 
 
+def differentiable(inputs: Inputs) -> list[Any]:
+    """The inputs as leaves that collect gradients; None stays None."""
+    return [None if x is None else x.detach().requires_grad_() for x in inputs]
+
+
 class Result(NamedTuple):
     value: Tensor
     gradients: list[Tensor | None]  # one for every input; None where none was asked for
@@ -70,8 +75,8 @@ def errors(found: Result, expected: Result) -> list[float]:
     return measured
 
 
-def scattered(x: Tensor | None) -> Tensor | None:
-    """The same numbers, lying in the reverse order of axes and two apart."""
+def scattered(x: Any) -> Any:
+    """The same numbers, lying in the reverse order of axes and two apart; None stays None."""
     if x is None:
         return None
     reverse = tuple(reversed(range(x.dim())))

@@ -1,6 +1,6 @@
 """The fast form of the standard layer against the formula in plain torch: values and every gradient."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 import torch
@@ -42,7 +42,7 @@ EVERY_SIZE = pytest.mark.parametrize("sizes", SIZES, ids=str)
 WITH_AND_WITHOUT_BIAS = pytest.mark.parametrize("bias", [True, False])
 
 
-def inputs_of(sizes: Sizes, *, bias: bool = True, sharpness: float = 1.0) -> list[Tensor | None]:
+def inputs_of(sizes: Sizes, *, bias: bool = True, sharpness: float = 1.0) -> list[Any]:
     """u, N, c, M and b, such that logits are about as large as `sharpness`."""
     r, s, n, k, h, f = sizes
     return [
@@ -90,14 +90,12 @@ def test_how_inputs_and_gradients_lie_in_memory_does_not_matter(sizes: Sizes) ->
     inputs, weighing = inputs_of(sizes), weighing_of(sizes)
     expected = layers.traced(layers.attending, inputs, weighing)
     backwards = layers.scattered(weighing)
-    assert backwards is not None
     found = layers.traced(attending_layer, [layers.scattered(x) for x in inputs], backwards)
     assert max(layers.errors(found, expected)) < EXACT
 
 
 def test_one_state_seen_by_every_replica_needs_no_copy() -> None:
     state, *rest = inputs_of(PRIMES)
-    assert state is not None
     shared, weighing = state[:1].expand(PRIMES.replicas, -1, -1, -1), weighing_of(PRIMES)
     expected = layers.traced(layers.attending, [shared.clone(), *rest], weighing)
     assert max(layers.errors(layers.traced(attending_layer, [shared, *rest], weighing), expected)) < EXACT
@@ -121,13 +119,13 @@ def test_inputs_are_left_as_they_were() -> None:
     ids=str,
 )
 def test_gradients_are_the_slopes_of_the_value(sizes: Sizes, bias: bool) -> None:
-    inputs = [None if x is None else x.requires_grad_() for x in inputs_of(sizes, bias=bias)]
+    inputs = layers.differentiable(inputs_of(sizes, bias=bias))
     assert torch.autograd.gradcheck(attending_layer, inputs)
 
 
 @WITH_AND_WITHOUT_BIAS
 def test_second_derivative_is_refused_with_the_way_out(bias: bool) -> None:
-    leaves = [None if x is None else x.requires_grad_() for x in inputs_of(PRIMES, bias=bias)]
+    leaves = layers.differentiable(inputs_of(PRIMES, bias=bias))
     asked = [x for x in leaves if x is not None]
     value = attending_layer(*leaves)
     with pytest.raises(PosattnError, match=r"second derivative .*create_graph=True.*model\.architecture\.plain"):

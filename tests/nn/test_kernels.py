@@ -15,13 +15,11 @@ from typing import Any
 import pytest
 import torch
 
-from posattn.nn import Architecture, GPT, Hybrid, Positional, PositionalTransformer, Standard, StandardTransformer
+from posattn.nn import GPT, Architecture, Hybrid, Positional, PositionalTransformer, Standard, StandardTransformer
 
 from . import oracle
 
 CPU, CUDA = torch.device("cpu"), torch.device("cuda")  # the name of a device that need not be there
-#: How many quantities each file of kernels is measured in, without a GPU and with one.
-QUANTITIES = {"fused": (103, 0), "wide": (0, 0), "expand": (0, 0)}
 
 
 def measured(kernels: str, device: str) -> list[dict[str, Any]]:

@@ -1,26 +1,24 @@
 """Replica k of a fleet gives the result of trial k alone, whoever its companions are."""
 
-import re
 from typing import Any
 
 import pytest
 import torch
 
-from posattn import PosattnError
 from posattn.nn import Gpt, Hybrid, MixedPositional, MixedStandard, Positional, Standard
 from posattn.train import Fleet, Trial, cpu, fleet
 
 from .small import difference, identical, score_difference, small_trial, trained
 
-#: Everything that may differ in a fleet does. A plateau of no patience gives each replica a rate of its own.
+#: Everything that may differ in a fleet does. A plateau of little patience gives each replica a rate of its own.
 TASKS = [("sum", {}), ("min", {}), ("median", {}), ("sort", {}), ("max-subarray", {}), ("sum", {"cumulative": False})]
-PLATEAU = {"steps": 200, "schedule": "plateau", "patience": 0, "factor": 0.7}
+PLATEAU = {"steps": 200, "schedule": "plateau", "patience": 1, "factor": 0.8}
 SEVEN = [
     small_trial(
         task=task,
         task_options=options,
         seed=seed,
-        bias=seed % 3 != 1,
+        model=Positional(length=5, embed_dim=6, hidden_dim=7, layers=1, bias=seed % 3 != 1),
         data={"samples": 13 + 6 * seed, "options": {"length": 5, "low": -1.0 - seed}},
         optimiser=PLATEAU | {"lr": 3e-3 * (1 + seed)},
     )
@@ -42,23 +40,18 @@ def assert_equal_alone(together: Fleet, alone: list[Fleet]) -> None:
 
 def test_the_seven_learn_and_the_plateau_takes_their_rates_apart(alone):
     for trial, single in zip(SEVEN, alone, strict=True):
-        assert (
-            single.scores()[0]["train"].loss
-            < 0.5 * trained([trial], until=trial.data.batches).scores()[0]["train"].loss
-        )
-        assert difference(single.weights(0), Fleet([trial]).weights(0)) > 0.1
-    lowered = [(single.schedule.state["rate"] / single.schedule.rates).item() for single in alone]
+        first = trained([trial], until=trial.data.batches)  # one epoch
+        assert single.scores()[0]["train"].loss < 0.8 * first.scores()[0]["train"].loss
+    lowered = {(single.schedule.state["rate"] / single.schedule.rates).item() for single in alone}
     assert min(lowered) < 0.5
-    assert len(set(lowered)) >= 4
+    assert len(lowered) >= 4
 
 
-@pytest.mark.parametrize("chunk", [1, 3, 7])
+@pytest.mark.parametrize("chunk", [7, 2])
 def test_a_trial_alone_and_in_a_fleet_of_seven_agree(chunk, alone, monkeypatch):
     monkeypatch.setattr(fleet, "chunk_size", lambda trial, replicas: chunk)
     together = trained(SEVEN)
-    assert [end - start for start, end in together.parameters.spans] == [chunk] * (7 // chunk) + [7 % chunk] * (
-        7 % chunk > 0
-    )
+    assert together.parameters.spans == {7: [(0, 7)], 2: [(0, 2), (2, 4), (4, 6), (6, 7)]}[chunk]
     assert_equal_alone(together, alone)
 
 
@@ -91,7 +84,7 @@ def test_threads_change_no_bit(monkeypatch):
         threaded = trained(trials)
     assert threaded.workers.pool is not None
     assert torch.equal(serial.parameters.values, threaded.parameters.values)
-    assert serial.scores() == threaded.scores()
+    assert score_difference(serial.scores()[4], threaded.scores()[4]) == 0
 
 
 def test_an_error_in_a_thread_is_raised(monkeypatch):
@@ -106,12 +99,13 @@ def test_an_error_in_a_thread_is_raised(monkeypatch):
         next(broken.run())
 
 
-def together_and_alone(trials: list[Trial], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Assert that the trials agree alone, sharing a chunk, and in chunks of two."""
+def assert_agree(trials: list[Trial], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three trials, each alone, and as a fleet of which the first two share a chunk."""
     singles = [trained([trial]) for trial in trials]
-    for chunk in (len(trials), 2):
-        monkeypatch.setattr(fleet, "chunk_size", lambda trial, replicas, chunk=chunk: chunk)
-        assert_equal_alone(trained(trials), singles)
+    monkeypatch.setattr(fleet, "chunk_size", lambda trial, replicas: 2)
+    together = trained(trials)
+    assert together.parameters.spans == [(0, 2), (2, 3)]
+    assert_equal_alone(together, singles)
 
 
 @pytest.mark.parametrize("fresh", [False, True])
@@ -124,17 +118,17 @@ def test_they_agree_with_variable_lengths_and_with_fresh_data(lengths, fresh, mo
             seed=seed,
             bias=bool(seed),
             data={"samples": samples, "options": options, "lengths": lengths, "fresh": fresh},
-            optimiser=PLATEAU | {"steps": 40, "lr": 1e-2 / (1 + seed)},
+            optimiser=PLATEAU | {"steps": 24, "lr": 1e-2 / (1 + seed)},
         )
         for seed, (task, samples) in enumerate([("sum", 63), ("sort", 20), ("min", 41)])
     ]
-    together_and_alone(trials, monkeypatch)
+    assert_agree(trials, monkeypatch)
 
 
 KHOP: dict[str, Any] = {
     "task_options": {"characters": 9},
     "data": {"samples": 13, "options": {}},
-    "optimiser": {"steps": 12, "name": "adamw", "lr": 5e-4, "betas": (0.9, 0.95), "weight_decay": 0.1, "clip": 1.0},
+    "optimiser": {"steps": 8, "name": "adamw", "lr": 5e-4, "betas": (0.9, 0.95), "weight_decay": 0.1, "clip": 1.0},
     "evaluation": {"sets": {"same letters": {}, "other letters": {"held_out": True}}},
 }
 MIXED: dict[str, Any] = {
@@ -162,12 +156,11 @@ OTHERS: dict[str, tuple[list[str], Any, dict[str, Any]]] = {
 def test_they_agree_for_every_kind_of_model(kind, monkeypatch):
     names, model, fields = OTHERS[kind]
     trials = [small_trial(task=name, model=model, seed=seed, **fields) for seed, name in enumerate([*names, names[0]])]
-    together_and_alone(trials, monkeypatch)
+    assert_agree(trials, monkeypatch)
 
 
 def test_half_precision_stays_near_single():
-    fields = {"optimiser": {"steps": 12}}
-    half, single = (trained([small_trial(precision=precision, **fields)]) for precision in ("bf16", "float32"))
+    half, single = (trained([small_trial(precision=precision)], until=12) for precision in ("bf16", "float32"))
     assert 0 < difference(half.weights(0), single.weights(0)) < 0.1
     assert all(tensor.dtype == torch.float32 for tensor in half.weights(0).values())
 
@@ -178,70 +171,3 @@ def test_a_run_in_pieces_is_the_run_in_one():
         [], [1, 2, 3], [], list(range(4, 12)), list(range(12, 21)), []
     ]  # fmt: skip
     assert identical(whole.weights(0), pieces.weights(0))
-
-
-@pytest.mark.parametrize(
-    ("fields", "named"),
-    [
-        ({"model": Positional(length=5, embed_dim=8, hidden_dim=7, layers=2)}, "model"),
-        ({"model": Standard(length=5, embed_dim=6, hidden_dim=7, layers=2)}, "model"),
-        ({"optimiser": {"steps": 21}}, "optimiser"),
-        ({"optimiser": {"name": "sgd"}}, "optimiser"),
-        ({"data": {"batch": 7}}, "batch"),
-        ({"data": {"fresh": True}}, "data"),
-        ({"data": {"lengths": (2, 3)}}, "data"),
-        ({"data": {"options": {"length": 4}}}, "samples"),
-        ({"task": "min-sum", "data": {"options": {"length": 2}}}, "samples"),
-        ({"evaluation": {"sets": {"near": {"length": 5}, "far": {"length": 4}}}}, "samples"),
-        ({"evaluation": {"sets": {}}}, "samples"),
-        ({"evaluation": {"samples": 12}}, "evaluation"),
-        ({"evaluation": {"every": 5}}, "evaluation"),
-        ({"precision": "float32"}, "precision"),
-    ],
-)
-def test_trials_of_different_shapes_are_no_fleet(fields, named):
-    first, other = small_trial(), small_trial(**fields)
-    with pytest.raises(PosattnError, match=f"trials {first.id} and {other.id} differ in their {named}, so they are no"):
-        Fleet([first, other])
-
-
-def test_different_losses_are_no_fleet():
-    shortest = small_trial(task="shortest-path", model=Positional(length=5, in_dim=5, out_dim=5, embed_dim=6, layers=1))
-    with pytest.raises(PosattnError, match="differ in their model"):
-        Fleet([small_trial(), shortest])
-    assert dict(fleet.shape_key(small_trial()))["loss"] != dict(fleet.shape_key(shortest))["loss"]
-    assert dict(fleet.shape_key(small_trial()))["loss"] == dict(fleet.shape_key(small_trial(task="sort")))["loss"]
-
-
-def test_the_order_of_test_sets_makes_no_other_fleet():
-    sets = {"far": {"length": 5, "high": 9.0}, "near": {"length": 5}}
-    first, other = (small_trial(evaluation={"sets": {n: sets[n] for n in names}}) for names in (("near", "far"), sets))
-    assert Fleet([first, other]).scores()[0] == Fleet([first]).scores()[0]
-
-
-def test_no_trials_are_no_fleet():
-    with pytest.raises(PosattnError, match="a fleet needs at least one trial"):
-        Fleet([])
-
-
-@pytest.mark.usefixtures("as_users_run_it")
-@pytest.mark.parametrize(
-    ("fields", "message"),
-    [
-        ({"data": {"options": {"lenght": 5}}}, "data: unknown option of the samples of task 'sum' 'lenght': did you mean"),
-        ({"data": {"options": {"length": 6}}}, "data: the input has length 6 and the model 5: shorten it, or build"),
-        ({"data": {"lengths": (2, 6)}}, "data of length 6: the input has length 6 and the model 5"),
-        ({"data": {"lengths": (0,)}}, "data of length 0: length=0: an input has at least one number"),
-        ({"evaluation": {"sets": {"long": {"length": 9}}}}, "test set 'long': the input has length 9 and the model 5"),
-        ({"evaluation": {"sets": {"a": {"hihg": 9}}}}, "test set 'a': unknown option of the samples of task 'sum' 'hihg'"),
-        ({"task": "khop", **KHOP}, "data: the input has shape (1, 10): the model takes (batch, length, 1)"),
-        ({"task": "mixed-min", **MIXED}, "data: task 'mixed-min' gives 2 tensors and the positional model takes 1"),
-        ({"task": "khop", "model": Gpt(vocabulary=15), **KHOP}, "task 'khop' has 16 tokens and the model 15: use vocabulary=16"),
-        ({"model": Positional(length=5, out_dim=2)}, "the model answers with shape (1, 5, 2) where task 'sum' has (1, 5, 1)"),
-    ],
-)  # fmt: skip
-def test_data_that_does_not_fit_the_model_is_refused_before_training(fields, message):
-    trial = small_trial(**fields)
-    with pytest.raises(PosattnError, match=re.escape(message)) as caught:
-        Fleet([trial])
-    assert str(caught.value).startswith(f"trial {trial.id}, ")

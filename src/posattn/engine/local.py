@@ -3,7 +3,6 @@
 import json
 import math
 import os
-import shutil
 import signal
 import time
 import warnings
@@ -20,7 +19,7 @@ from posattn.engine.progress import Bar, Reporter
 from posattn.engine.store import Store
 from posattn.errors import require
 from posattn.train import Checkpoints, Fleet, Score, Trial, shape_key
-from posattn.train.checkpoint import begun
+from posattn.train.checkpoint import begun, forget
 from posattn.train.fleet import bytes_per_replica, fleet_sizes
 
 #: Seconds between two looks at the loss, which wait for the device.
@@ -66,7 +65,7 @@ def _interrupted(store: Store, asked: dict[str, Trial], todo: set[str]) -> list[
         if not asked.keys() >= set(ids):
             continue
         if todo.isdisjoint(ids):
-            shutil.rmtree(folder, ignore_errors=True)  # the end came after the last result and before the clean-up
+            forget(folder)  # the last run ended between its last result and the clean-up
         elif not any(trial.id in ids for group in found for trial in group):
             found.append([asked[trial] for trial in ids])
     return found

@@ -6,6 +6,7 @@ fleet's trials from its first step on: some of them may be finished and stored w
 ends bit for bit where it would have only when it is put together again whole.
 """
 
+import contextlib
 import hashlib
 import json
 import shutil
@@ -87,7 +88,7 @@ class Checkpoints:
 
     def remove(self) -> None:
         """Forget the checkpoints of a finished fleet."""
-        shutil.rmtree(self.folder, ignore_errors=True)
+        forget(self.folder)
 
 
 def begun(folder: Path) -> dict[Path, list[str]]:
@@ -99,6 +100,15 @@ def begun(folder: Path) -> dict[Path, list[str]]:
         except (OSError, ValueError, TypeError):
             continue  # as if it had not been begun: its trials are sorted into fleets anew
     return fleets
+
+
+def forget(folder: Path) -> None:
+    """Remove a fleet's checkpoints, the list of its trials last: cut short, what is left is found and removed later."""
+    with contextlib.suppress(OSError):
+        for path in folder.glob("*"):
+            if path.name != TRIALS:
+                path.unlink(missing_ok=True)
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def _digest(header: dict[str, str], tensors: Params) -> str:

@@ -174,7 +174,7 @@ class Trial:
     @classmethod
     def from_json(cls, text: str) -> "Trial":
         try:
-            fields = json.loads(text)
+            fields = _frozen(json.loads(text))
             return cls(
                 **fields
                 | {

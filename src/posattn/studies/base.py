@@ -1,0 +1,97 @@
+"""What a study is: which trials answer which question, and what was published for them."""
+
+import dataclasses
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from posattn import published
+from posattn.errors import PosattnError, require, unknown
+from posattn.train import Trial
+
+PRESETS = {
+    "smoke": "seconds: shows that everything runs",
+    "quick": "minutes on two CPU cores: shows the effect",
+    "paper": "the paper's protocol to the letter",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """One trained thing of a study, to be repeated over seeds.
+
+    `arm` names its curve. `x` is its place on the study's axis where that is a matter of training (samples, length);
+    where it is None, the axis is the scale c of the test sets. `reference` are the published figure's columns, and
+    `divisor` what its test losses must be divided by to be comparable (a note of the study says why).
+    """
+
+    task: str
+    arm: str
+    trial: Trial
+    x: float | None = None
+    reference: Mapping[str, Any] = field(default_factory=dict)
+    divisor: float = 1.0
+
+    def seeded(self, seed: int) -> Trial:
+        return dataclasses.replace(self.trial, seed=seed)
+
+    def published(self, test_set: str) -> list[float]:
+        """Published figures for one of the case's test sets, one a run."""
+        where = dict(self.reference)
+        if not where:
+            return []
+        if where["experiment"] == "khop16":
+            return published.khop_accuracy(where["layers"], test_set)
+        found = published.losses(task=self.task, test_set=test_set, **where)
+        return found if test_set == "validation" else [loss / self.divisor for loss in found]
+
+
+class Study(ABC):
+    """A question, and the trials that answer it."""
+
+    name: ClassVar[str]
+    question: ClassVar[str]
+    answers: ClassVar[str]  # the published figure
+    axis: ClassVar[str]  # what x is
+    cost: ClassVar[Mapping[str, str]]  # by preset
+    seeds: ClassVar[Mapping[str, int]] = {"smoke": 2, "quick": 1, "paper": 10}
+    tasks: ClassVar[tuple[str, ...]]
+    metric: ClassVar[str] = "loss"  # which score of the store the tables and figures show …
+    measure: ClassVar[str] = "loss"  # … and what it is called there
+    notes: ClassVar[tuple[str, ...]] = ()  # corrections and deviations, printed under every table
+
+    @abstractmethod
+    def cases(self, task: str, preset: str) -> list[Case]:
+        """The cases of one task."""
+
+    def chosen(self, tasks: tuple[str, ...], preset: str) -> list[Case]:
+        """The cases of some tasks (none: all of the study's)."""
+        if preset not in PRESETS:
+            raise unknown("preset", preset, PRESETS)
+        for task in tasks:
+            if task not in self.tasks:
+                raise unknown(f"task of study '{self.name}'", task, self.tasks)
+        return [case for task in tasks or self.tasks for case in self.cases(task, preset)]
+
+    def seed_count(self, preset: str, wanted: int | None) -> int:
+        require(wanted is None or wanted >= 1, f"seeds={wanted}: run at least one.")
+        return self.seeds[preset] if wanted is None else wanted
+
+
+REGISTRY: dict[str, Study] = {}
+
+
+def register(study: type[Study]) -> type[Study]:
+    """Make a study known by its name."""
+    if study.name in REGISTRY:
+        raise PosattnError(f"two studies are called '{study.name}'.")
+    REGISTRY[study.name] = study()
+    return study
+
+
+def get(name: str) -> Study:
+    """The study called `name`."""
+    if name not in REGISTRY:
+        raise unknown("study", name, REGISTRY)
+    return REGISTRY[name]

@@ -1,0 +1,68 @@
+"""A study's results as a table: ours beside the published figure, with the spread over seeds and the ratio."""
+
+from posattn.studies.results import Point, Results
+
+HEADER = ("task", "model", "test set", "ours", "spread", "published", "ratio")
+
+
+def cells(results: Results) -> list[tuple[str, ...]]:
+    """One row a point, as text. Nothing published shows as –."""
+    return [_row(point, by_scale=_by_scale(results)) for point in results.points]
+
+
+def header(results: Results) -> tuple[str, ...]:
+    """The columns' names; where the axis is not the test sets' scale, it has a column of its own."""
+    return HEADER if _by_scale(results) else (*HEADER[:2], results.study.axis, *HEADER[2:])
+
+
+def _by_scale(results: Results) -> bool:
+    return all(case.x is None for case in results.cases)
+
+
+def _row(point: Point, *, by_scale: bool) -> tuple[str, ...]:
+    published, ratio = point.published_median, point.ratio
+    spread = f"{min(point.ours):.1e}…{max(point.ours):.1e}" if len(point.ours) > 1 else "one seed"
+    return (
+        point.task,
+        point.arm,
+        *(() if by_scale else (f"{point.x:g}",)),
+        point.test_set,
+        f"{point.median:.2e}",
+        spread,
+        "–" if published is None else f"{published:.2e}",
+        "–" if ratio is None else f"{ratio:.3g}",
+    )
+
+
+def footnotes(results: Results) -> list[str]:
+    """What has to be said under every table of the study."""
+    notes = [
+        f"Command: {results.command}",
+        f"Device: {', '.join(results.devices)}. Seeds: 0 … {results.seeds - 1}, all shown.",
+    ]
+    if results.preset != "paper":
+        notes.append(f"The {results.preset} preset trains less than the paper did, so absolute figures differ.")
+    if results.diverged:
+        notes.append(f"{results.diverged} trials diverged and count with the weights they had before.")
+    return notes + list(results.study.notes)
+
+
+def markdown(results: Results) -> str:
+    """The table in Markdown."""
+    names = header(results)
+    lines = [f"| {' | '.join(names)} |", f"|{'---|' * len(names)}"]
+    lines += [f"| {' | '.join(row)} |" for row in cells(results)]
+    return "\n".join(lines) + "\n\n" + "\n".join(f"- {note}" for note in footnotes(results)) + "\n"
+
+
+def csv(results: Results) -> str:
+    """Every seed's figure, one row each, as comma-separated values."""
+    lines = ["study,preset,task,arm,x,test_set,seed,value,published_median"]
+    for point in results.points:
+        reference = "" if point.published_median is None else repr(point.published_median)
+        for seed, value in enumerate(point.ours):
+            lines.append(
+                f'{results.study.name},{results.preset},{point.task},"{point.arm}",{point.x:g},{point.test_set},'
+                f"{seed},{value!r},{reference}"
+            )
+    return "\n".join(lines) + "\n"

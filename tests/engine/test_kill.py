@@ -1,0 +1,131 @@
+"""Killed at any moment and started again, a run ends bit for bit where the uninterrupted one ends."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import safetensors.torch
+import torch
+
+from posattn import engine
+from posattn.engine import Interrupted
+from posattn.train import Trial
+from posattn.train.simple import numeric_trials
+
+from . import killed
+from .runs import Noting, run, small_trial
+
+ENVIRONMENT = os.environ | {"OMP_NUM_THREADS": "1"}
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory) -> tuple[Path, Any, str]:
+    """The folder of `killed.py`, how often it killed, and what its runs said."""
+    folder = tmp_path_factory.mktemp("killed")
+    command = [sys.executable, killed.__file__, str(folder)]
+    done = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return folder, json.loads(done.stdout), done.stderr
+
+
+def assert_equal(found: Path, expected: Path, trials: list[Trial]) -> None:
+    for trial in trials:
+        mine, theirs = found / trial.id, expected / trial.id
+        assert (mine / "trial.json").read_bytes() == (theirs / "trial.json").read_bytes()
+        weights, whole = (safetensors.torch.load_file(place / "weights.safetensors") for place in (mine, theirs))
+        assert weights.keys() == whole.keys()
+        assert all(torch.equal(weights[name], whole[name]) for name in whole)
+        metrics = [json.loads((place / "metrics.json").read_bytes()) for place in (mine, theirs)]
+        assert all(entry.pop("seconds") > 0 for entry in metrics)
+        assert metrics[0] == metrics[1]
+    assert [path for path in (found / "checkpoints").rglob("*") if path.is_file()] == []
+
+
+def test_killed_at_random_moments_it_ends_where_the_other_ends(runs):
+    folder, counts, said = runs
+    assert counts["random"] >= 4
+    assert said.count("going on from step") >= 4
+    assert_equal(folder / "random", folder / "whole", killed.LONG)
+    steps = {row["step"] for row in engine.Store(folder / "random").rows()}
+    assert steps == {30, 60, 90, 120, 150}
+
+
+def test_killed_at_any_change_of_the_disk_it_ends_where_the_other_ends(runs):
+    """Between the flush and the rename of a checkpoint, between two results of a fleet, within the clean-up."""
+    folder, counts, _ = runs
+    assert counts["writes"] > 30
+    for number in range(1, counts["writes"] + 1):
+        assert_equal(folder / "writes" / str(number), folder / "short", killed.SHORT)
+
+
+def test_ctrl_c_writes_a_checkpoint_says_how_to_go_on_and_exits_130(tmp_path):
+    options = {"length": 2, "seeds": 2, "steps": 150, "samples": 40, "batch": 20}
+    command = [
+        sys.executable,
+        "-m",
+        "posattn",
+        "train",
+        "sum",
+        "--json",
+        "--device",
+        "cpu",
+        "--out",
+        str(tmp_path / "a"),
+    ]
+    command += [part for name, value in options.items() for part in (f"--{name}", str(value))]
+    with subprocess.Popen(command, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as first:
+        assert first.stdout is not None
+        assert json.loads(first.stdout.readline())["event"] == "start"
+        first.send_signal(signal.SIGINT)
+        _, said = first.communicate(timeout=60)
+    assert first.returncode == 130
+    assert said.startswith("posattn: stopped at step ")
+    assert said.endswith(" of 150. Run the same command again to go on from there.\n")
+    step = int(said.split()[4])
+    assert 0 < step < 150
+    assert [path.name for path in (tmp_path / "a").glob("checkpoints/*/*.safetensors")] == [f"{step:012d}.safetensors"]
+    again = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, check=True)
+    events = [json.loads(line) for line in again.stdout.splitlines()]
+    assert events[0] == {"event": "message", "message": f"going on from step {step} of 150."}
+    assert events[1]["step"] == step
+    assert {row["set"] for row in events[-1]["rows"]} == {"train", "c=1", "c=2", "c=3", "c=5", "c=10"}
+    trials = numeric_trials(
+        "sum", "positional", lr=1e-3, scales=(1, 2, 3, 5, 10), precision="float32", **options
+    )  # what the command stands for
+    run(trials, tmp_path / "whole")
+    assert_equal(tmp_path / "a", tmp_path / "whole", trials)
+
+
+class Pressing(Noting):
+    """Presses Ctrl-C, `times` times, when a fleet starts."""
+
+    def __init__(self, times: int) -> None:
+        super().__init__()
+        self.times = times
+
+    def start(self, title: str, steps: int, done: int) -> None:
+        super().start(title, steps, done)
+        for _ in range(self.times):
+            signal.raise_signal(signal.SIGINT)
+
+
+def test_ctrl_c_ends_the_step_first_and_a_second_one_does_not_wait(tmp_path):
+    before = signal.getsignal(signal.SIGINT)
+    with pytest.raises(Interrupted, match="stopped at step 1 of 4"):
+        run([small_trial()], tmp_path, reporter=Pressing(1))
+    assert signal.getsignal(signal.SIGINT) is before
+    with pytest.raises(KeyboardInterrupt) as caught:
+        run([small_trial()], tmp_path, reporter=Pressing(2))
+    assert not isinstance(caught.value, Interrupted)
+    assert signal.getsignal(signal.SIGINT) is before
+    assert len(list(tmp_path.glob("checkpoints/*/*.safetensors"))) == 1
+
+
+def test_ctrl_c_in_the_last_step_of_the_last_fleet_stops_nothing(tmp_path):
+    run([small_trial(optimiser={"steps": 1})], tmp_path, reporter=Pressing(1))
+    assert len(engine.frame(tmp_path)) == 3

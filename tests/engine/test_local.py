@@ -1,0 +1,234 @@
+"""Trials are sorted into fleets that fit the device, each trained once; the rows say how."""
+
+import json
+import threading
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+import posattn
+from posattn import PosattnError, engine
+from posattn.engine import local
+from posattn.nn import Positional, Standard
+from posattn.train import Checkpoints, Fleet, Trial
+from posattn.train.fleet import fleet_sizes
+
+from .runs import MODEL, Noting, run, small_trial, weights_of
+
+CUDA = torch.device("cuda")
+
+
+def with_memory(patch: pytest.MonkeyPatch, *, free: int, each: int) -> list[Trial]:
+    """Pretend that a GPU has so many bytes free and that a replica takes so many; gives the trials asked about."""
+    asked: list[Trial] = []
+    patch.setattr(torch.cuda, "mem_get_info", lambda device: (free, 2 * free))
+    patch.setattr(local, "bytes_per_replica", lambda trial, device: asked.append(trial) or each)
+    return asked
+
+
+def test_trials_are_grouped_by_shape_and_every_one_is_trained(tmp_path):
+    shapes = [{}, {"model": Standard(length=5, embed_dim=6, hidden_dim=7, layers=1)}, {"optimiser": {"steps": 5}}]
+    trials = [small_trial(seed=seed, **fields) for seed in range(2) for fields in shapes]
+    noting = Noting()
+    store = run(trials, tmp_path, reporter=noting)
+    assert noting.started == [
+        ("positional on sum × 2", 4, 0),
+        ("standard on sum × 2", 4, 0),
+        ("positional on sum × 2", 5, 0),
+    ]
+    assert all(store.finished(trial) for trial in trials)
+    assert noting.said == []
+
+
+def test_a_bar_names_all_tasks_of_a_fleet(tmp_path):
+    noting = Noting()
+    run([small_trial(task=task) for task in ("sum", "min", "sum")], tmp_path, reporter=noting)
+    assert noting.started == [("positional on min, sum × 2", 4, 0)]
+    assert noting.updates[-1][0] == 4
+    assert len(noting.updates[-1][1]) == 2
+
+
+def test_equal_trials_are_trained_once(tmp_path):
+    twice = [small_trial(optimiser={"lr": lr}, seed=seed) for seed in (0, 1) for lr in (1, 1.0)]
+    noting = Noting()
+    run(twice, tmp_path, reporter=noting)
+    assert [title for title, _, _ in noting.started] == ["positional on sum × 2"]
+    assert len(engine.frame(tmp_path)) == 2 * 3
+
+
+def test_no_trials_are_no_work(tmp_path):
+    noting = Noting()
+    assert run([], tmp_path, reporter=noting).rows() == []
+    assert noting.started == []
+
+
+@pytest.mark.parametrize("seconds", [0, -1.0, float("nan")])
+def test_checkpoints_need_time_between_them(seconds, tmp_path):
+    with pytest.raises(PosattnError, match=f"checkpoint_every={seconds}: seconds between checkpoints, above 0"):
+        run([small_trial()], tmp_path, checkpoint_every=seconds)
+
+
+def test_a_mistake_in_any_trial_is_found_before_the_first_is_trained(tmp_path, monkeypatch):
+    monkeypatch.setattr(local, "Fleet", None)
+    with pytest.raises(PosattnError, match="did you mean 'length'"):
+        run([small_trial(), small_trial(data={"options": {"lengh": 5}})], tmp_path)
+
+
+def test_the_rows_say_how_a_trial_was_trained(tmp_path):
+    trials = [small_trial(seed=seed, precision=precision) for precision in ("float32", "bf16") for seed in range(3)]
+    frame = engine.frame(run(trials[:-1], tmp_path).folder)
+    assert set(frame["device"]) == {"cpu"}
+    assert set(frame["torch"]) == {str(torch.__version__)}
+    assert set(frame["version"]) == {posattn.__version__}
+    assert {precision: set(rows["fleet"]) for precision, rows in frame.groupby("precision")} == {
+        "float32": {3},
+        "bf16": {2},
+    }
+    assert min(frame["seconds"]) > 0
+    assert set(frame["diverged_at"]) == {None}
+
+
+def test_a_replica_that_diverged_says_so_and_json_stays_json(tmp_path):
+    trials = [small_trial(optimiser={"lr": lr, "steps": 9}) for lr in (1e-3, 1e30)]
+    store = run(trials, tmp_path)
+
+    def refuse(constant: str) -> None:
+        raise AssertionError(f"{constant} is no JSON")
+
+    metrics = [json.loads((store.path(trial) / "metrics.json").read_text(), parse_constant=refuse) for trial in trials]
+    assert metrics[0]["diverged_at"] is None
+    assert metrics[1]["diverged_at"] == 1
+    assert all(row["loss"] is None for row in metrics[1]["scores"])
+    frame = engine.frame(tmp_path).set_index("trial")
+    assert (frame.loc[trials[1].id, "diverged_at"] == 1).all()
+    assert frame.loc[trials[0].id, "diverged_at"].isna().all()
+    assert frame.loc[trials[0].id, "loss"].notna().all()
+    assert all(torch.isfinite(tensor).all() for tensor in weights_of(store, trials[1]).values())
+
+
+@given(count=st.integers(0, 400), each=st.integers(1, 50), free=st.integers(0, 300))
+def test_fleets_are_few_and_of_almost_equal_size_and_fit(count, each, free):
+    if free < each:
+        with pytest.raises(PosattnError, match="use a smaller batch, or another device"):
+            fleet_sizes(count, each=each, free=free)
+        return
+    sizes = fleet_sizes(count, each=each, free=free)
+    assert sum(sizes) == count
+    assert all(1 <= size <= free // each for size in sizes)
+    assert count == 0 or max(sizes) - min(sizes) <= 1
+    assert (len(sizes) - 1) * (free // each) < count or count == 0  # one fewer would not hold them all
+
+
+def test_a_fleet_that_would_not_fit_is_split_with_a_message(monkeypatch):
+    noting, trials = Noting(), [small_trial(seed=seed) for seed in range(10)]
+    with_memory(monkeypatch, free=10 * 2**30, each=2 * 2**30)  # of 10 GiB, 70 % are planned with
+    found = list(local.fleets(trials, CUDA, noting))
+    assert [len(group) for group in found] == [3, 3, 2, 2]
+    assert [trial for group in found for trial in group] == trials
+    assert noting.said == ["10 replicas need 20.0 GiB and 7.0 GiB are free: training them as 4 fleets of up to 3."]
+
+
+def test_a_fleet_that_fits_is_left_whole_and_one_replica_is_not_even_measured(monkeypatch):
+    noting, trials = Noting(), [small_trial(seed=seed) for seed in range(7)]
+    asked = with_memory(monkeypatch, free=100, each=10)
+    assert [len(group) for group in local.fleets(trials, CUDA, noting)] == [7]
+    assert len(asked) == 1
+    assert [len(group) for group in local.fleets(trials[:1], CUDA, noting)] == [1]
+    assert len(asked) == 1
+    assert noting.said == []
+
+
+def test_memory_is_planned_for_the_replica_with_most_data(monkeypatch):
+    trials = [small_trial(data={"samples": samples}) for samples in (24, 99, 36)]
+    asked = with_memory(monkeypatch, free=100, each=10)
+    list(local.fleets(trials, CUDA, Noting()))
+    assert asked == [trials[1]]
+
+
+def begun(trials: list[Trial], folder: local.Store, steps: int) -> None:
+    """Leave the checkpoints that an interrupted run of these trials leaves."""
+    checkpoints = Checkpoints(folder.checkpoints, Fleet(trials, device="cpu"))
+    checkpoints.begin()
+    for _ in checkpoints.fleet.run(steps):
+        pass
+    checkpoints.write({"history": [[] for _ in trials], "seconds": 0.0})
+
+
+def test_an_interrupted_fleet_goes_on_whole_beside_trials_that_were_added(tmp_path):
+    trials = [small_trial(seed=seed) for seed in range(5)]
+    store = engine.Store(tmp_path)
+    begun(trials[1:3], store, 3)
+    noting = Noting()
+    run(trials, tmp_path, reporter=noting)
+    assert [(title[-1], done) for title, _, done in noting.started] == [("2", 3), ("3", 0)]
+    assert noting.said == ["going on from step 3 of 4."]
+    assert all(store.finished(trial) for trial in trials)
+    assert list(store.checkpoints.iterdir()) == []
+
+
+def test_results_that_were_there_before_an_interruption_are_kept(tmp_path):
+    trials = [small_trial(seed=seed) for seed in range(3)]
+    store = run(trials[:1], tmp_path)
+    before = (store.path(trials[0]) / "metrics.json").read_bytes()
+    begun(trials, store, 2)
+    noting = Noting()
+    run(trials, tmp_path, reporter=noting)
+    assert [(title[-1], done) for title, _, done in noting.started] == [("3", 2)]
+    assert (store.path(trials[0]) / "metrics.json").read_bytes() == before
+    assert [json.loads((store.path(trial) / "metrics.json").read_text())["fleet"] for trial in trials] == [1, 3, 3]
+
+
+def test_a_fleet_is_not_taken_up_for_part_of_its_trials_nor_a_trial_for_two_fleets(tmp_path):
+    trials = [small_trial(seed=seed) for seed in range(4)]
+    store = engine.Store(tmp_path)
+    begun(trials[:3], store, 2)
+    begun(trials[:2], store, 1)
+    noting = Noting()
+    run(trials[1:3], tmp_path, reporter=noting)  # neither was begun for these two alone
+    assert [(title[-1], done) for title, _, done in noting.started] == [("2", 0)]
+    noting = Noting()
+    run(trials, tmp_path, reporter=noting)
+    assert [(title[-1], done) for title, _, done in noting.started] == [("3", 2), ("1", 0)]
+
+
+def test_checkpoints_of_a_fleet_that_ended_are_cleared_away(tmp_path):
+    trials = [small_trial(seed=seed) for seed in range(2)]
+    store = run(trials, tmp_path)
+    begun(trials, store, 4)
+    noting = Noting()
+    run(trials, tmp_path, reporter=noting)
+    assert noting.started == []
+    assert list(store.checkpoints.iterdir()) == []
+
+
+def test_a_damaged_checkpoint_is_said_and_the_one_before_it_used(tmp_path):
+    trials = [small_trial(seed=seed) for seed in range(2)]
+    store = engine.Store(tmp_path)
+    begun(trials, store, 2)
+    begun(trials, store, 3)
+    newest = max(store.checkpoints.glob("*/*.safetensors"))
+    newest.write_bytes(newest.read_bytes()[:-9])
+    noting = Noting()
+    run(trials, tmp_path, reporter=noting)
+    assert noting.said[0].startswith(f"checkpoint '{newest}' cannot be used (")
+    assert noting.said[1:] == ["going on from step 2 of 4."]
+
+
+def test_a_run_outside_the_main_thread_ends_as_any_other(tmp_path):
+    thread = threading.Thread(target=run, args=([small_trial()], tmp_path))
+    thread.start()
+    thread.join()
+    assert len(engine.frame(tmp_path)) == 3
+
+
+def test_models_with_and_without_biases_are_one_fleet_and_keep_their_own_weights(tmp_path):
+    trials = [small_trial(model=Positional(**{**vars(MODEL), "bias": bias})) for bias in (True, False)]
+    store = run(trials, tmp_path)
+    names = [weights_of(store, trial).keys() for trial in trials]
+    assert names[1] < names[0]
+    assert {name for name in names[0] if name.endswith("_bias")} - names[1] == {
+        "encoder_bias", "value_bias", "output_bias", "mlp_in_bias", "mlp_out_bias", "decoder_bias",
+    }  # fmt: skip
+    assert [json.loads((store.path(trial) / "metrics.json").read_text())["fleet"] for trial in trials] == [2, 2]

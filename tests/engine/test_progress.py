@@ -1,0 +1,122 @@
+"""A bar for people, lines of JSON for programs, nothing for a log file."""
+
+import io
+import json
+import math
+import re
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from posattn.engine import Bar, Lines, progress
+
+from .runs import run, small_trial
+
+
+def bar_on(patch: pytest.MonkeyPatch, *, terminal: bool, width: int = 160) -> io.StringIO:
+    """Where a bar writes that believes to be, or not to be, on a terminal."""
+    written = io.StringIO()
+
+    def console(**options: Any) -> Console:
+        assert options == {"stderr": True}
+        return Console(file=written, force_terminal=terminal, width=width, color_system=None, legacy_windows=False)
+
+    patch.setattr(progress, "Console", console)
+    return written
+
+
+def shown(written: io.StringIO) -> str:
+    """What was written, without the codes that move the cursor."""
+    return re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", written.getvalue())
+
+
+def test_a_bar_shows_steps_rate_time_and_loss(monkeypatch):
+    written, clock = bar_on(monkeypatch, terminal=True), [10.0]
+    monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+    with (bar := Bar()):
+        bar.progress.get_time = lambda: clock[0]
+        bar.start("positional on sum × 3", 1000, 200)
+        for step in (350, 500, 650, 800):
+            clock[0] += 1
+            bar.update(step, [0.5, math.nan, 0.25])
+    last = shown(written).splitlines()[-1]
+    assert "positional on sum × 3" in last
+    assert "800/1000 steps" in last
+    assert "150/s" in last  # 600 steps in 4 seconds: those of an earlier run do not count
+    assert "loss 5.00e-01 (2.5e-01 … 5.0e-01), 1 diverged" in last
+    assert "0:00:04 0:00:02" in last  # taken, and left
+
+
+def test_a_new_fleet_has_the_bar_for_itself(monkeypatch):
+    written = bar_on(monkeypatch, terminal=True)
+    with Bar() as bar:
+        for title in ("first", "second"):
+            bar.start(title, 10, 0)
+            bar.update(10, [1.0])
+    assert "second" in shown(written).splitlines()[-1]
+    assert "first" not in shown(written).splitlines()[-1]
+
+
+def test_a_bar_off_a_terminal_is_quiet_but_for_what_must_be_said(monkeypatch):
+    written = bar_on(monkeypatch, terminal=False)
+    with Bar() as bar:
+        bar.start("positional on sum × 3", 1000, 0)
+        for step in range(1000):
+            bar.update(step, [0.5])
+        assert written.getvalue() == ""
+        bar.say("[going] on")
+    assert written.getvalue() == "[going] on\n"
+
+
+def test_a_long_message_stays_one_line(monkeypatch):
+    message = f"checkpoint '/{'long/' * 60}file' cannot be used"
+    for terminal in (False, True):
+        written = bar_on(monkeypatch, terminal=terminal, width=40)
+        with Bar() as bar:
+            bar.say(message)
+        assert message in shown(written)
+
+
+def test_a_run_without_a_reporter_is_quiet_off_a_terminal(tmp_path, capfd):
+    run([small_trial()], tmp_path, reporter=None)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_lines_are_json_whatever_the_losses_are(capsys):
+    def refuse(constant: str) -> None:
+        raise AssertionError(f"{constant} is no JSON")
+
+    with Lines() as lines:
+        lines.start("positional on sum × 5", 1000, 7)
+        lines.update(8, [0.5, math.nan, math.inf, -math.inf, 1e-300])
+        lines.say('a "quoted" line\nand another')
+    out, err = capsys.readouterr()
+    assert [json.loads(line, parse_constant=refuse) for line in out.splitlines()] == [
+        {"event": "start", "fleet": "positional on sum × 5", "steps": 1000, "step": 7},
+        {"event": "progress", "step": 8, "losses": [0.5, None, None, None, 1e-300]},
+        {"event": "message", "message": 'a "quoted" line\nand another'},
+    ]
+    assert err == ""
+
+
+def test_a_run_with_lines_reports_its_start_and_its_end(tmp_path, capsys):
+    run([small_trial(seed=seed) for seed in range(2)], tmp_path, reporter=Lines())
+    events = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [event["event"] for event in events] == ["start", "progress"]
+    assert events[1]["step"] == 4
+    assert len(events[1]["losses"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("losses", "text"),
+    [
+        ([0.25], "loss 2.50e-01 (2.5e-01 … 2.5e-01)"),
+        ([3.0, 1.0, 2.0], "loss 2.00e+00 (1.0e+00 … 3.0e+00)"),
+        ([math.nan, 1.0, math.inf, 5.0, 4.0, -math.inf], "loss 4.00e+00 (1.0e+00 … 5.0e+00), 3 diverged"),
+        ([math.nan, math.nan], "no finite loss, 2 diverged"),
+    ],
+)
+def test_a_summary_has_the_median_the_range_and_the_lost(losses, text):
+    assert progress.summary(losses) == text

@@ -1,0 +1,125 @@
+"""Every study runs end to end in its smoke preset, and its table says what the store holds."""
+
+import csv
+import io
+import json
+import statistics
+
+import pytest
+
+from posattn import engine, published, studies
+from posattn.studies import results, table
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("runs")
+
+
+def smoke(name, folder, **options):
+    study = studies.get(name)
+    return results.run(
+        study,
+        preset="smoke",
+        tasks=study.tasks[:1],
+        seeds=2,
+        out=folder,
+        device="cpu",
+        reporter=engine.Lines(),
+        **options,
+    )
+
+
+@pytest.mark.parametrize("name", studies.REGISTRY)
+def test_smoke_preset_gives_a_finite_figure_for_every_case_set_and_seed(name, folder):
+    found = smoke(name, folder)
+    groups = {(case.arm, case.x, test.split(",")[0]) for case in found.cases for test in case.trial.evaluation.sets}
+    assert len(found.points) == len(groups)
+    for point in found.points:
+        assert len(point.ours) == 2
+        assert all(0 <= value < float("inf") for value in point.ours)
+
+
+@pytest.mark.parametrize("name", ["ood-scale", "accuracy", "khop-depth"])
+def test_points_are_the_scores_that_the_metrics_files_hold(name, folder):
+    found = smoke(name, folder)
+    for case in found.cases:
+        for seed in range(2):
+            scores = json.loads((folder / case.seeded(seed).id / "metrics.json").read_text())["scores"]
+            for score in scores:
+                if score["set"] == "train":
+                    continue
+                (point,) = [
+                    p for p in found.points if (p.arm, p.test_set) == (case.arm, score["set"]) and case.x in (None, p.x)
+                ]
+                assert point.ours[seed] == score[found.study.metric]
+
+
+def test_variable_length_points_are_means_over_the_eight_lengths(folder):
+    found = smoke("variable-length", folder)
+    case = found.cases[0]
+    scores = json.loads((folder / case.seeded(1).id / "metrics.json").read_text())["scores"]
+    losses = [score["loss"] for score in scores if score["set"].startswith("c=3,")]
+    assert len(losses) == 8
+    (point,) = [p for p in found.points if (p.arm, p.test_set) == (case.arm, "c=3")]
+    assert point.ours[1] == pytest.approx(statistics.fmean(losses), rel=1e-12)
+
+
+def published_by_hand(**wanted: str) -> list[float]:
+    """The published losses by the csv module alone."""
+    with (published.resources.files("posattn.published") / "positional.csv").open() as file:
+        return [
+            float(row["loss"])
+            for row in csv.DictReader(file)
+            if all(row[name] == value for name, value in wanted.items())
+        ]
+
+
+def test_published_column_is_the_median_of_the_published_runs(folder):
+    found = smoke("ood-scale", folder)
+    (point,) = [p for p in found.points if (p.arm, p.test_set) == ("positional", "c=3")]
+    runs = published_by_hand(experiment="scale", task="sum", arch="positional", scale_c="3", split="test")
+    assert len(runs) == 10
+    assert point.published_median == pytest.approx(statistics.median(runs))
+    assert point.ratio == pytest.approx(statistics.median(point.ours) / statistics.median(runs))
+
+
+def test_published_variable_length_losses_are_divided_by_eight_but_for_validation(folder):
+    found = smoke("variable-length", folder)
+    where = {"experiment": "variable_length_scale", "task": "sum", "arch": "standard"}
+    for test_set, columns, divisor in (
+        ("c=3", {"scale_c": "3", "split": "test"}, 8),
+        ("validation", {"split": "val"}, 1),
+    ):
+        (point,) = [p for p in found.points if (p.arm, p.test_set) == ("standard", test_set)]
+        runs = published_by_hand(**where, **columns)
+        assert point.published_median == pytest.approx(statistics.median(runs) / divisor)
+
+
+def test_nothing_published_shows_as_a_dash(folder):
+    found = smoke("ablation", folder)
+    assert all(row[-2:] == ("–", "–") for row in table.cells(found))
+
+
+def test_csv_holds_every_seed(folder):
+    found = smoke("ood-scale", folder)
+    rows = list(csv.DictReader(io.StringIO(table.csv(found))))
+    assert len(rows) == 2 * len(found.points)
+    first = found.points[0]
+    assert [float(row["value"]) for row in rows[:2]] == list(first.ours)
+
+
+def test_markdown_has_one_row_a_point_and_the_command(folder):
+    found = smoke("sizes", folder)
+    text = table.markdown(found)
+    assert text.count("\n| ") == len(found.points)
+    assert "posattn run sizes --task sum --preset smoke --seeds 2" in text
+
+
+def test_khop_16_stands_beside_the_published_error_table(folder):
+    study = studies.get("khop-depth")
+    found = results.run(
+        study, preset="smoke", tasks=("khop-16",), seeds=1, out=folder, device="cpu", reporter=engine.Lines()
+    )
+    (point,) = [p for p in found.points if (p.arm, p.x, p.test_set) == ("standard", 2, "k=8")]
+    assert point.published_median == pytest.approx(1 - 0.658)

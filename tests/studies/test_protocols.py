@@ -1,0 +1,97 @@
+"""The paper presets are the paper's protocols: every number below stands on the paper's page."""
+
+import sys
+
+import pytest
+
+from posattn import studies
+from posattn.nn import Gpt, MixedPositional, Positional, Standard
+
+
+def paper(name, task):
+    return studies.get(name).cases(task, "paper")
+
+
+def test_scale_study_follows_the_paper():
+    cases = {case.arm: case.trial for case in paper("ood-scale", "sort")}
+    trial = cases["positional"]
+    assert (trial.data.samples, trial.data.batch, trial.optimiser.steps) == (30_000, 1000, 2001 * 30)
+    assert (trial.optimiser.name, trial.optimiser.lr, trial.optimiser.weight_decay) == ("adam", 5e-4, 0)
+    assert (trial.optimiser.schedule, trial.optimiser.patience) == ("plateau", 50)
+    assert (trial.optimiser.factor, trial.optimiser.floor) == (0.9, 1e-6)
+    assert trial.data.options == {"length": 8, "low": -2, "high": 2}
+    assert trial.evaluation.samples == 1000
+    assert trial.evaluation.sets["c=1"] == {"length": 8, "low": -2, "high": 2}
+    assert trial.evaluation.sets["c=7"] == {"length": 8, "low": -14, "high": 14, "avoid": (-2, 2)}
+    assert list(trial.evaluation.sets) == ["validation", *(f"c={c}" for c in range(1, 11))]
+    assert trial.model == Positional(layers=4)
+    assert cases["standard"].model == Standard(layers=4)
+    assert studies.get("ood-scale").seeds["paper"] == 10
+
+
+def test_homogeneous_model_is_trained_by_the_papers_schedule_and_by_ours():
+    cases = {case.arm: case.trial for case in paper("ood-scale", "sum")}
+    assert cases["homogeneous"].optimiser == cases["positional"].optimiser
+    ours = cases["homogeneous, decayed"].optimiser
+    assert (ours.steps, ours.schedule) == (cases["positional"].optimiser.steps, "cosine")
+
+
+def test_sample_study_fixes_epochs_not_steps():
+    found = {
+        case.trial.data.samples: case.trial for case in paper("sample-complexity", "sum") if case.arm == "standard"
+    }
+    assert list(found) == list(range(5_000, 50_001, 5_000))
+    assert list(found) == [case.x for case in paper("sample-complexity", "sum") if case.arm == "standard"]
+    for samples, trial in found.items():
+        assert trial.optimiser.steps == 2001 * samples // 1000
+        assert list(trial.evaluation.sets) == ["validation", "c=3"]
+
+
+def test_sizes_study_has_a_layer_for_every_doubling():
+    found = {case.x: case.trial for case in paper("sizes", "min") if case.arm == "positional"}
+    layers = {2: 2, 4: 3, 8: 4, 16: 5, 32: 6, 64: 7}
+    assert {x: trial.model for x, trial in found.items()} == {
+        length: Positional(length=length, layers=count) for length, count in layers.items()
+    }
+
+
+def test_variable_length_study_follows_the_paper():
+    trial = paper("variable-length", "sum")[0].trial
+    assert (trial.data.samples, trial.data.batch, trial.optimiser.lr) == (500_000, 2048, 1e-4)
+    assert trial.data.lengths == (1, 2, 3, 4, 5, 6, 7, 8)
+    tested = trial.evaluation.samples * sum(name.startswith("c=3") for name in trial.evaluation.sets)
+    assert tested == 2000
+
+
+def test_rotary_study_turns_by_nodes_on_both_inputs():
+    cases = {case.arm: case.trial.model for case in paper("rotary", "sum")}
+    assert cases["rotary, input X‖P"] == Standard(layers=4, rotary=True)
+    assert cases["rotary, input X"] == Standard(layers=4, rotary=True, append_encoding=False)
+
+
+def test_khop_studies_follow_the_paper_and_share_their_trials():
+    trial = paper("khop-depth", "khop")[0].trial
+    o = trial.optimiser
+    assert (o.name, o.lr, o.betas, o.weight_decay, o.clip) == ("adamw", 5e-4, (0.9, 0.95), 0.1, 1.0)
+    assert (o.steps, trial.data.batch, trial.data.samples, trial.evaluation.samples) == (100_000, 64, 50_000, 1000)
+    assert trial.model == Gpt(embed_dim=60, heads=3, vocabulary=16, length=99, layers=1)
+    depth = {case.trial.id for case in paper("khop-depth", "khop")}
+    assert depth == {case.trial.id for case in paper("khop-ood", "khop")}
+
+
+def test_mixed_study_follows_the_paper():
+    trial = {case.arm: case.trial for case in paper("mixed-type", "mixed-sum")}["positional"]
+    assert (trial.data.samples, trial.data.batch, trial.optimiser.steps) == (50_000, 1000, 2001 * 50)
+    assert (trial.optimiser.lr, trial.optimiser.schedule, trial.optimiser.patience) == (5e-4, "plateau", 10)
+    assert trial.model == MixedPositional(length=98, scratchpad=1, layers=3, heads=2, embed_dim=32, hidden_dim=32)
+    assert trial.evaluation.sets["c=4"] == {"low": 0, "high": 20, "held_out": True}
+
+
+@pytest.mark.parametrize("name", studies.REGISTRY)
+def test_every_study_says_its_question_figure_and_costs(name):
+    study = studies.get(name)
+    assert study.question.endswith("?")
+    assert study.answers
+    assert study.axis
+    assert set(study.cost) == set(studies.PRESETS) == set(study.seeds)
+    assert f"posattn run {name}" in (sys.modules[type(study).__module__].__doc__ or "")

@@ -1,0 +1,404 @@
+"""The command `posattn`: what it prints, what it refuses, and how it ends."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import torch
+import typer
+from typer.testing import CliRunner
+
+import posattn
+from posattn import cli, engine, tasks
+from posattn.errors import PosattnError
+
+SMALL = ["train", "sum", "--steps", "3", "--batch", "100", "--samples", "300", "--scale", "1", "--device", "cpu"]
+COMMANDS = list(typer.main.get_group(cli.app).commands)
+
+
+class Ended(NamedTuple):
+    code: object
+    out: str
+    err: str
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Any:
+    """`posattn …` in this process, as the installed command runs it."""
+    monkeypatch.setenv("COLUMNS", "200")
+
+    def ended(*arguments: object) -> Ended:
+        monkeypatch.setattr(sys, "argv", ["posattn", *map(str, arguments)])
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as stop:
+            cli.main()
+        printed = capsys.readouterr()
+        return Ended(stop.value.code, without_colours(printed.out), without_colours(printed.err))
+
+    return ended
+
+
+def without_colours(text: str) -> str:
+    return re.sub(r"\x1b\[[0-9;]*m", "", text)
+
+
+def alone(*arguments: object, **options: Any) -> subprocess.CompletedProcess[str]:
+    """`posattn …` in a process of its own."""
+    command = [Path(sys.executable).with_name("posattn"), *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=100, **options)
+
+
+def events(text: str) -> list[dict[str, Any]]:
+    """Every line as JSON, as strict as other languages read it: without NaN and Infinity."""
+
+    def refuse(word: str) -> None:
+        raise AssertionError(f"{word} is no JSON")
+
+    return [json.loads(line, parse_constant=refuse) for line in text.splitlines()]
+
+
+# ---- version and help
+
+
+def test_installed_command_prints_its_version() -> None:
+    ended = alone("--version")
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, f"posattn {posattn.__version__}\n", "")
+
+
+def test_source_tree_prints_its_own_version_without_being_installed(tmp_path: Path) -> None:
+    source = Path(posattn.__file__).parent
+    shutil.copytree(source, tmp_path / "posattn", ignore=shutil.ignore_patterns("__pycache__"))
+    init = tmp_path / "posattn" / "__init__.py"
+    init.write_text(re.sub(r'__version__ = ".*"', '__version__ = "9.8.7.dev6"', init.read_text()))
+    # Whoever asked for the installed package's version would get another one than this tree's.
+    ended = subprocess.run(
+        [sys.executable, "-m", "posattn", "--version"],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "posattn 9.8.7.dev6\n", "")
+
+
+def test_no_file_asks_for_what_is_installed() -> None:
+    for path in Path(posattn.__file__).parent.rglob("*.py"):
+        assert "importlib.metadata" not in path.read_text(), path
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_of_every_command_explains_it(command: str) -> None:
+    result = CliRunner(env={"COLUMNS": "120"}).invoke(cli.app, [command, "--help"])
+    assert result.exit_code == 0
+    shown = " ".join(without_colours(result.output).split())
+    function = next(found.callback for found in cli.app.registered_commands if _name(found) == command)
+    assert function is not None
+    explained = function.__doc__ or ""
+    assert len(explained.split()) >= 10
+    for paragraph in explained.split("\n\n"):
+        assert " ".join(paragraph.split()) in shown
+
+
+def _name(command: Any) -> str:
+    return command.name or command.callback.__name__
+
+
+def test_help_lists_every_command() -> None:
+    shown = CliRunner(env={"COLUMNS": "120"}).invoke(cli.app, ["--help"])
+    assert shown.exit_code == 0
+    assert {"tasks", "train", "bench"} <= set(COMMANDS)
+    assert all(f" {command} " in without_colours(shown.output) for command in COMMANDS)
+
+
+def test_every_option_is_explained() -> None:
+    for name, command in typer.main.get_group(cli.app).commands.items():
+        for parameter in command.params:
+            assert getattr(parameter, "help", None), f"{name} {parameter.name}"
+
+
+def test_no_arguments_show_the_help(run: Any) -> None:
+    ended = run()
+    assert ended.code == 2
+    assert "Usage:" in ended.out
+    assert all(f" {command} " in ended.out for command in COMMANDS)
+
+
+# ---- tasks
+
+
+def test_tasks_lists_every_task_with_an_example_computed_on_the_spot(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    ended = run("tasks")
+    assert (ended.code, ended.err) == (0, "")
+    for name in tasks.names():
+        task = tasks.get(name)
+        (row,) = [line for line in ended.out.splitlines() if re.match(rf"│ {name} +│", line)]
+        assert [cell.strip() for cell in row.strip("│").split("│")] == [name, task.summary, task.example()]
+    monkeypatch.setattr(tasks.NumericTask, "example", lambda self: f"alive {self.name}")
+    assert "alive sum" in run("tasks").out
+
+
+# ---- mistakes
+
+
+def test_unknown_command_is_refused_with_the_nearest(run: Any) -> None:
+    ended = run("trian")
+    assert (ended.code, ended.out) == (2, "")
+    assert "No such command 'trian'" in ended.err
+    assert "Did you mean 'train'?" in ended.err
+
+
+def test_unknown_option_is_refused_with_the_nearest(run: Any) -> None:
+    ended = run("train", "sum", "--step", "3")
+    assert (ended.code, ended.out) == (2, "")
+    assert "No such option: --step" in ended.err
+    assert "--steps" in ended.err
+
+
+def test_unknown_task_ends_with_one_line_and_no_traceback() -> None:
+    ended = alone("train", "sotr")
+    assert (ended.returncode, ended.stdout) == (2, "")
+    (line,) = ended.stderr.splitlines()
+    assert line.startswith("posattn: unknown task 'sotr': did you mean 'sort'? Known: sum, min, ")
+
+
+#: What is wrong, and what the message must name: the value, the reason and the fix.
+MISTAKES = [
+    (["--steps", 0], ["steps=0", "at least one step"]),
+    (["--steps", -5], ["steps=-5", "at least one step"]),
+    (["--batch", 301], ["batch=301", "larger than the data", "samples=300", "smaller batch or more samples"]),
+    (["--batch", 0], ["batch=0", "at least one sample"]),
+    (["--samples", 0], ["samples=0", "more samples"]),
+    (["--lr", -1], ["lr=-1.0", "above 0"]),
+    (["--lr", "nan"], ["lr=nan", "finite"]),
+    (["--lr", "inf"], ["lr=inf", "finite"]),
+    (["--seeds", 0], ["seeds=0", "at least one"]),
+    (["--seeds", -1], ["seeds=-1", "at least one"]),
+    (["--scale", 0], ["scales (1, 0)", "1 or more"]),
+    (["--scale", 2, "--scale", -3], ["scales (1, 2, -3)", "1 or more"]),
+    (["--length", 0], ["length=0", "at least"]),
+    (["--model", "postional"], ["unknown model 'postional'", "did you mean 'positional'?", "homogeneous, standard"]),
+    (["--precision", "fp16"], ["unknown precision 'fp16'", "Known: float32, tf32, bf16, float64"]),
+    (["--device", "cuda:99"], ["device 'cuda:99' is not there", "CUDA devices", "Use 'auto' or 'cpu'"]),
+    (["--device", "gpu"], ["device 'gpu' is not a device's name", "use 'auto', 'cpu' or 'cuda'"]),
+]
+
+
+@pytest.mark.parametrize(("options", "named"), MISTAKES, ids=lambda value: " ".join(map(str, value)))
+def test_bad_option_of_train_names_the_value_the_reason_and_the_fix(
+    run: Any, tmp_path: Path, options: list[object], named: list[str]
+) -> None:
+    out = tmp_path / "runs"
+    ended = run(*SMALL, "--out", out, *options)
+    assert (ended.code, ended.out) == (2, "")
+    (line,) = ended.err.splitlines()
+    assert line.startswith("posattn: ")
+    assert [part for part in named if part not in line] == []
+    assert not out.exists()  # refused before anything was done
+
+
+def test_cuda_is_refused_where_there_is_none(run: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    ended = run(*SMALL, "--out", tmp_path / "runs", "--device", "cuda")
+    said = "posattn: device 'cuda' is not there: this machine has 0 CUDA devices. Use 'auto' or 'cpu'.\n"
+    assert ended == Ended(2, "", said)
+
+
+NUMERIC = [name for name in tasks.names() if isinstance(tasks.get(name), tasks.NumericTask)]
+
+
+@pytest.mark.parametrize("name", [name for name in tasks.names() if name not in NUMERIC])
+def test_train_refuses_a_task_that_is_no_list_of_numbers(run: Any, tmp_path: Path, name: str) -> None:
+    ended = run("train", name, "--out", tmp_path / "runs")
+    (line,) = ended.err.splitlines()
+    assert (ended.code, ended.out) == (2, "")
+    assert line.startswith(f"posattn: task '{name}' is not a list of numbers")
+    assert line.endswith(f"{', '.join(NUMERIC)}.")
+
+
+def test_results_do_not_go_where_a_file_is(run: Any, tmp_path: Path) -> None:
+    file = tmp_path / "notes.txt"
+    file.write_text("mine")
+    for out in (file, file / "runs"):
+        ended = run(*SMALL, "--out", out)
+        assert (ended.code, ended.out) == (2, "")
+        (line,) = ended.err.splitlines()
+        assert str(file) in line
+        assert file.read_text() == "mine"
+
+
+@pytest.mark.parametrize("option", ["--steps", "--seeds", "--batch", "--lr", "--scale", "--length"])
+def test_option_that_is_no_number_is_refused(run: Any, option: str) -> None:
+    ended = run("train", "sum", option, "many")
+    assert (ended.code, ended.out) == (2, "")
+    assert f"Invalid value for '{option}'" in ended.err
+
+
+def test_a_bug_is_no_mistake_of_the_users(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only PosattnError is one line; anything else keeps its traceback."""
+    for error in (ValueError("ours"), RuntimeError("ours")):
+        monkeypatch.setattr(tasks, "names", lambda error=error: (_ for _ in ()).throw(error))
+        monkeypatch.setattr(sys, "argv", ["posattn", "tasks"])
+        with pytest.raises(type(error), match="ours") as raised:
+            cli.main()
+        assert not isinstance(raised.value, PosattnError)
+
+
+# ---- train
+
+
+def test_train_prints_a_table_and_keeps_what_it_trained(run: Any, tmp_path: Path) -> None:
+    ended = run("train", "sum", "--steps", 3, "--batch", 10, "--samples", 30, "--seeds", 2, "--out", tmp_path / "runs")
+    assert (ended.code, ended.err) == (0, "")
+    assert "positional on sum, 2 seeds" in ended.out
+    rows = {cells[0]: cells[1:] for cells in table(ended.out)}
+    assert list(rows) == ["test set", "train", "c=1", "c=2", "c=3", "c=5", "c=10"]
+    # Without training to speak of, the error grows as the square of the range.
+    losses = {name: [float(cell) for cell in cells] for name, cells in rows.items() if name != "test set"}
+    assert all(low <= median <= high for median, low, high in losses.values())
+    assert losses["c=1"][0] < losses["c=2"][0] < losses["c=10"][0]
+    assert f"weights and metrics: {tmp_path}/runs/<trial>/" in ended.out
+    kept = sorted((tmp_path / "runs").glob("*/weights.safetensors"))
+    assert len(kept) == 2
+    assert isinstance(posattn.load(kept[0]), posattn.PositionalTransformer)
+
+
+def table(text: str) -> list[list[str]]:
+    """The cells of every row that rich drew."""
+    return [
+        [cell.strip() for cell in line[1:-1].split(line[0])] for line in text.splitlines() if line[:1] in ("│", "┃")
+    ]
+
+
+def test_the_table_counts_a_seed_that_diverged_as_the_worst(run: Any, tmp_path: Path) -> None:
+    command = [*SMALL, "--seeds", 3, "--out", tmp_path]
+    run(*command)
+    losses = {}
+    for path in sorted(tmp_path.glob("*/metrics.json")):
+        metrics = json.loads(path.read_text())
+        losses[path] = next(score["loss"] for score in metrics["scores"] if score["set"] == "c=1")
+    for lost in losses:
+        kept = lost.read_text()
+        metrics = json.loads(kept)
+        for score in metrics["scores"]:
+            score["loss"] = None  # what is kept of NaN
+        lost.write_text(json.dumps(metrics))
+        low, median = sorted(loss for path, loss in losses.items() if path != lost)
+        assert table(run(*command).out)[-1] == ["c=1", f"{median:.2e}", f"{low:.2e}", "inf"]
+        lost.write_text(kept)
+
+
+@pytest.mark.parametrize("task", NUMERIC)
+def test_train_takes_every_numeric_task(run: Any, tmp_path: Path, task: str) -> None:
+    ended = run("train", task, *SMALL[2:], "--out", tmp_path)
+    assert (ended.code, ended.err) == (0, "")
+    assert f"positional on {task}, 1 seeds" in ended.out
+
+
+def test_what_is_finished_is_not_trained_again(run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    command = [*SMALL, "--seeds", 2, "--out", tmp_path / "runs"]
+    first = run(*command)
+    before = {path: (path.stat().st_mtime_ns, path.read_bytes()) for path in (tmp_path / "runs").glob("*/*")}
+    assert len(before) == 6
+    monkeypatch.setattr("posattn.engine.local.Fleet", None)  # nothing can be trained any more
+    assert run(*command) == first
+    assert {path: (path.stat().st_mtime_ns, path.read_bytes()) for path in (tmp_path / "runs").glob("*/*")} == before
+
+
+def test_another_seed_trains_that_seed_alone(run: Any, tmp_path: Path) -> None:
+    run(*SMALL, "--seeds", 1, "--out", tmp_path)
+    (start, *_) = events(run(*SMALL, "--seeds", 2, "--out", tmp_path, "--json").out)
+    assert start["event"] == "start"
+    assert start["fleet"].endswith("× 1")
+    assert len(list(tmp_path.glob("*/metrics.json"))) == 2
+
+
+def test_results_of_other_trials_in_the_folder_are_left_out(run: Any, tmp_path: Path) -> None:
+    run(*SMALL, "--model", "standard", "--out", tmp_path)
+    ended = run(*SMALL, "--out", tmp_path, "--json")
+    rows = events(ended.out)[-1]["rows"]
+    assert len({row["trial"] for row in rows}) == 1
+    assert [row["set"] for row in rows] == ["train", "c=1"]
+
+
+@pytest.mark.parametrize("model", ["positional", "homogeneous", "standard"])
+def test_json_is_one_object_a_line(run: Any, tmp_path: Path, model: str) -> None:
+    command = [*SMALL, "--model", model, "--seeds", 2, "--scale", 4, "--out", tmp_path, "--json"]
+    ended = run(*command)
+    assert (ended.code, ended.err) == (0, "")
+    start, *progress, result = events(ended.out)
+    assert (start["event"], start["steps"], start["step"]) == ("start", 3, 0)
+    assert progress
+    assert all(one["event"] == "progress" and len(one["losses"]) == 2 for one in progress)
+    assert progress[-1]["step"] == 3
+    assert result["event"] == "result"
+    assert sorted((row["seed"], row["set"]) for row in result["rows"]) == [
+        (seed, name) for seed in (0, 1) for name in ("c=1", "c=4", "train")
+    ]
+    assert all(set(row) == {"trial", "seed", "set", "loss", "metric", "diverged_at"} for row in result["rows"])
+    again = events(run(*command).out)
+    assert again == [result]  # nothing starts, nothing makes progress
+
+
+@pytest.mark.parametrize("lr", ["10", "1e30"])  # at 10 the loss becomes infinite, at 1e30 no number at all
+def test_json_of_a_run_that_diverges_is_json_still(run: Any, tmp_path: Path, lr: str) -> None:
+    ended = run(*SMALL, "--lr", lr, "--out", tmp_path, "--json")
+    assert ended.code == 0
+    found = events(ended.out)
+    assert found[-2]["losses"] == [None]
+    assert {row["diverged_at"] for row in found[-1]["rows"]} <= {1, 2}
+    assert {row["loss"] for row in found[-1]["rows"]} == {None}
+
+
+@pytest.mark.parametrize("model", ["positional", "homogeneous", "standard"])
+@pytest.mark.parametrize("precision", ["tf32", "bf16", "float64"])
+def test_every_model_trains_at_every_precision(run: Any, tmp_path: Path, model: str, precision: str) -> None:
+    command = [*SMALL, "--model", model, "--json"]
+    ended = run(*command, "--precision", precision, "--out", tmp_path / "this")
+    assert ended.code == 0
+    rows = events(ended.out)[-1]["rows"]
+    usual = events(run(*command, "--out", tmp_path / "usual").out)[-1]["rows"]
+    for row, other in zip(rows, usual, strict=True):
+        assert row["loss"] == pytest.approx(other["loss"], rel=0.05 if precision == "bf16" else 1e-3)
+
+
+# ---- Ctrl-C
+
+
+def test_ctrl_c_says_where_it_stopped_and_how_to_go_on(tmp_path: Path) -> None:
+    endless = ["train", "sum", "--steps", "10000000", "--batch", "10", "--samples", "30", "--out", tmp_path, "--json"]
+    command = [Path(sys.executable).with_name("posattn"), *endless]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    start, progress = (json.loads(process.stdout.readline()) for _ in range(2))
+    assert (start["event"], progress["event"]) == ("start", "progress")
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    said = re.fullmatch(
+        r"posattn: stopped at step (\d+) of 10000000\. Run the same command again to go on from there\.\n", err
+    )
+    assert said is not None, err
+    assert int(said[1]) >= progress["step"]
+    (kept,) = (tmp_path / "checkpoints").glob("*/*.safetensors")
+    assert int(kept.stem) == int(said[1])
+
+
+@pytest.mark.parametrize("command", [SMALL, ["run", "ood-scale", "--preset", "smoke", "--device", "cpu"]])
+def test_every_command_that_trains_ends_with_the_same_word_on_ctrl_c(
+    run: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, command: list[str]
+) -> None:
+    def stopped(*_: Any, **__: Any) -> None:
+        raise engine.Interrupted("stopped at step 2 of 3. Run the same command again to go on from there.")
+
+    monkeypatch.setattr("posattn.engine.local.Fleet", stopped)
+    ended = run(*command, "--out", tmp_path)
+    said = "posattn: stopped at step 2 of 3. Run the same command again to go on from there.\n"
+    assert ended == Ended(130, "", said)

@@ -1,0 +1,191 @@
+"""The house: imports point one way, extras stay extras, nothing is unpickled, and what is promised is there."""
+
+import ast
+import importlib
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import posattn
+
+ROOT = Path(__file__).parents[1]
+SOURCE = ROOT / "src" / "posattn"
+#: What each part may import from, as the design has it: encodings → nn → train → engine → studies → report → cli,
+#: tasks → train, nn → compile → studies, nn → theory → studies, nn → zoo. `posattn` is the package, for its version.
+FOUNDATION = {"errors", "files", "devices"}
+LEARNED = FOUNDATION | {"encodings", "nn", "tasks", "train"}
+STUDIED = LEARNED | {"posattn", "engine", "published", "compile", "theory", "zoo"}
+MAY_IMPORT = {
+    "errors": set(),
+    "files": {"errors"},
+    "devices": {"errors"},
+    "published": FOUNDATION,
+    "encodings": FOUNDATION,
+    "nn": FOUNDATION | {"encodings"},
+    "tasks": FOUNDATION,
+    "compile": FOUNDATION | {"encodings", "nn", "tasks"},
+    "theory": FOUNDATION | {"encodings", "nn", "tasks"},
+    "zoo": FOUNDATION | {"encodings", "nn", "tasks"},
+    "train": LEARNED,
+    "engine": LEARNED | {"posattn"},
+    "bench": LEARNED | {"posattn", "engine"},
+    "studies": STUDIED,
+    "report": STUDIED | {"studies"},
+    "lab": STUDIED | {"studies", "report"},
+    "cli": STUDIED | {"studies", "report", "lab", "bench"},
+    "__init__": FOUNDATION | {"encodings", "nn", "tasks", "compile", "theory", "zoo"},
+    "__main__": {"cli"},
+}
+EXTRAS = ("ray", "transformers", "gradio", "triton", "beartype", "hypothesis", "pytest")
+
+
+def part_of(path: Path) -> str:
+    return path.relative_to(SOURCE).parts[0].removesuffix(".py")
+
+
+def imported(tree: ast.AST, parts: set[str]) -> Iterator[str]:
+    """The parts of posattn that a file imports, anywhere in it; `posattn` where it is the package itself."""
+    for node in ast.walk(tree):
+        names: list[str] = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"line {node.lineno}: write the whole name, `from posattn.… import …`"
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        for name in names:
+            package, *rest = name.split(".")
+            if package == "posattn":
+                yield rest[0] if rest and rest[0] in parts else "posattn"
+
+
+def sources() -> list[Path]:
+    return sorted(SOURCE.rglob("*.py"))
+
+
+def test_every_part_has_its_place() -> None:
+    assert {part_of(path) for path in sources()} <= set(MAY_IMPORT)
+
+
+def test_the_order_has_no_circle() -> None:
+    placed: set[str] = set()
+    waiting = {part: allowed - {"posattn", part} for part, allowed in MAY_IMPORT.items()}
+    while waiting:
+        ready = {part for part, allowed in waiting.items() if allowed <= placed}
+        assert ready, f"these import each other: {sorted(waiting)}"
+        placed |= ready
+        waiting = {part: allowed for part, allowed in waiting.items() if part not in ready}
+
+
+@pytest.mark.parametrize("path", sources(), ids=lambda path: str(path.relative_to(SOURCE)))
+def test_imports_point_one_way(path: Path) -> None:
+    part = part_of(path)
+    found = set(imported(ast.parse(path.read_text()), set(MAY_IMPORT)))
+    assert found - {part} <= MAY_IMPORT[part]
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("import posattn", {"posattn"}),
+        ("import posattn.nn.parts as p", {"nn"}),
+        ("from posattn import __version__, tasks", {"posattn", "tasks"}),
+        ("from posattn.train.fleet import Fleet", {"train"}),
+        ("def f():\n    from posattn.cli import main", {"cli"}),
+        ("import torch, posattnx\nfrom torch import nn", set()),
+    ],
+)
+def test_every_way_to_import_is_seen(line: str, found: set[str]) -> None:
+    assert set(imported(ast.parse(line), set(MAY_IMPORT))) == found
+
+
+def test_core_works_where_no_extra_is_installed() -> None:
+    """Importing a name that stands for None in sys.modules fails, as if it were not installed."""
+    program = f"""
+import sys
+import posattn
+loaded = [name for name in {EXTRAS} if name in sys.modules]
+assert not loaded, loaded
+sys.modules.update(dict.fromkeys({EXTRAS}))
+import posattn.bench, posattn.cli, posattn.engine, posattn.train
+import torch
+for model in (posattn.PositionalTransformer(), posattn.StandardTransformer()):
+    model(torch.zeros(2, 8, 1)).sum().backward()
+slow = [name for name in ("matplotlib", "ray") if sys.modules.get(name)]
+assert not slow, slow
+"""
+    ended = subprocess.run([sys.executable, "-W", "error", "-c", program], capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr
+
+
+# ---- nothing is unpickled
+
+UNPICKLERS = {
+    f"{module}.{name}"
+    for module in ("torch", "pickle", "_pickle", "dill", "cloudpickle", "joblib", "marshal", "shelve", "pandas", "pd")
+    for name in ("load", "loads", "Unpickler", "open", "read_pickle")
+}
+
+
+def unpickling(tree: ast.AST) -> Iterator[int]:
+    """The lines that unpickle. `pickle.loads(pickle.dumps(x))` reads nothing from outside, and may stand in a test."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and any(f"{node.module}.{name.name}" in UNPICKLERS for name in node.names):
+            yield node.lineno
+        if isinstance(node, ast.Call):
+            name = ast.unparse(node.func)
+            own = bool(node.args) and ast.unparse(node.args[0]).startswith("pickle.dumps(")
+            allowed = any(k.arg == "allow_pickle" and ast.unparse(k.value) != "False" for k in node.keywords)
+            if allowed or (name in UNPICKLERS and not own):
+                yield node.lineno
+
+
+@pytest.mark.parametrize("folder", ["src", "tests", "benchmarks"])
+def test_no_file_unpickles(folder: str) -> None:
+    found = [(path, line) for path in (ROOT / folder).rglob("*.py") for line in unpickling(ast.parse(path.read_text()))]
+    assert found == []
+    if folder == "src":
+        assert not any("pickle.dumps" in path.read_text() for path in sources())
+
+
+@pytest.mark.parametrize(
+    ("code", "found"),
+    [
+        ("torch.load(path)", True),
+        ("torch.load(path, weights_only=True)", True),
+        ("pickle.loads(data)", True),
+        ("from pickle import load", True),
+        ("numpy.load(path, allow_pickle=True)", True),
+        ("numpy.load(path, allow_pickle=False)", False),
+        ("pickle.loads(pickle.dumps(x))", False),
+        ("safetensors.torch.load(data)", False),
+        ("json.loads(text)", False),
+        ("'torch.load(path)'", False),
+    ],
+)
+def test_every_way_to_unpickle_is_seen(code: str, found: bool) -> None:
+    assert bool(list(unpickling(ast.parse(code)))) == found
+
+
+# ---- what is promised
+
+
+@pytest.mark.parametrize(
+    "path", [path for path in sources() if path.name == "__init__.py"], ids=lambda p: p.parent.name
+)
+def test_every_public_name_exists_once(path: Path) -> None:
+    name = ".".join(["posattn", *path.parent.relative_to(SOURCE).parts])
+    package = importlib.import_module(name)
+    offered = getattr(package, "__all__", [])
+    assert len(set(offered)) == len(offered)
+    assert [public for public in offered if not hasattr(package, public)] == []
+
+
+def test_the_package_offers_its_models_and_its_error() -> None:
+    assert {"PositionalTransformer", "StandardTransformer", "PosattnError", "load", "tasks"} <= set(posattn.__all__)
+
+
+def test_types_are_shipped() -> None:
+    assert (SOURCE / "py.typed").is_file()

@@ -1,0 +1,273 @@
+"""What README.md and docs/ say is true: their Python runs, their commands parse, what they point at is there.
+
+A Python block that cannot run here has `<!-- not run: why -->` on the line before it.
+"""
+
+import doctest
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import typer
+
+from posattn import cli, tasks
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+GUIDES = [*PAGES, *(ROOT / name for name in ("CONTRIBUTING.md", "CHANGELOG.md"))]
+#: What a path in backticks starts with when it is meant as one of this repository's.
+FOLDERS = ("src", "tests", "docs", "benchmarks", ".ci")
+OF_EVERY_PAGE = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+OF_EVERY_GUIDE = pytest.mark.parametrize("page", GUIDES, ids=lambda page: page.name)
+
+
+class Block(NamedTuple):
+    language: str
+    code: str
+    line: int  # of its first line of code, counted from 1
+    left_out: bool
+
+
+def blocks(text: str) -> Iterator[Block]:
+    """The fenced blocks of a page."""
+    lines = text.splitlines()
+    opened: tuple[str, str, int] | None = None
+    for number, line in enumerate(lines):
+        fence = re.match(r" *(`{3,})(.*)", line)
+        if opened is None and fence:
+            opened = (fence[1], fence[2].strip(), number)
+        elif opened is not None and fence and fence[1].startswith(opened[0]) and not fence[2].strip():
+            _, language, start = opened
+            before = lines[start - 1] if start else ""
+            left_out = re.fullmatch(r"<!-- not run: \S.* -->", before.strip()) is not None
+            yield Block(language, "\n".join(lines[start + 1 : number]), start + 2, left_out)
+            opened = None
+    assert opened is None, f"the block that starts in line {opened and opened[2] + 1} never ends"
+
+
+def execute(block: Block, names: dict[str, Any], where: str) -> None:
+    """Run a block: as an interactive session where it is written as one, and then what it shows must come out."""
+    if ">>>" not in block.code:
+        # Lines before it keep the numbers right in a traceback.
+        exec(compile("\n" * (block.line - 1) + block.code, where, "exec"), names)
+        return
+    session = doctest.DocTestParser().get_doctest(block.code + "\n", names, where, where, block.line - 1)
+    runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS)
+    printed: list[str] = []
+    runner.run(session, out=printed.append, clear_globs=False)
+    assert runner.failures == 0, "".join(printed)
+    names.update(session.globs)
+
+
+def commands(text: str) -> Iterator[list[str]]:
+    """The arguments of every `posattn …` in a shell block, up to a pipe, a redirection or a comment."""
+    for block in blocks(text):
+        if block.language in ("console", "sh", "bash", "shell"):
+            for line in block.code.replace("\\\n", " ").splitlines():
+                called = re.match(r"(?:\$ )?(?:\S*/)?posattn(?= |$)(.*)", line.strip())
+                if called:
+                    lexer = shlex.shlex(called[1], posix=True, punctuation_chars=True)
+                    lexer.whitespace_split = True
+                    words = list(lexer)
+                    ends = [at for at, word in enumerate(words) if re.fullmatch(r"[|&;<>()]+", word)]
+                    yield words[: ends[0]] if ends else words
+
+
+def parse(arguments: list[str]) -> None:
+    """Read the arguments as the command would, with every check of theirs, and do nothing with them."""
+    group = typer.main.get_group(cli.app)
+    given: list[dict[str, Any]] = []
+    for command in group.commands.values():
+        command.callback = lambda **options: given.append(options)
+    assert group.main(arguments, "posattn", standalone_mode=False) in (None, 0)  # 0: --help and --version
+    for options in given:
+        if "task" in options:
+            tasks.get(options["task"])
+
+
+def mentioned(text: str) -> Iterator[list[str]]:
+    """Every command in single backticks outside blocks, placeholders and all."""
+    for found in re.findall(r"`(posattn(?: [^`]+)?)`", without_blocks(text)):
+        yield shlex.split(found)[1:]
+
+
+def without_blocks(text: str) -> str:
+    return re.sub(r"^ *(`{3,})[^\n]*\n.*?^ *\1`* *$", "", text, flags=re.DOTALL | re.MULTILINE)
+
+
+def targets(text: str) -> Iterator[str]:
+    """What relative links and images point at."""
+    for target in re.findall(r"\]\(<?([^)\s>]+)>?(?: \"[^\"]*\")?\)", without_blocks(text)):
+        if not re.match(r"[a-z][a-z0-9+.-]*:", target):
+            yield target
+
+
+def paths(text: str) -> Iterator[str]:
+    """What is in backticks and starts with one of this repository's folders."""
+    for name in re.findall(r"`([^`\s]+/[^`\s]*)`", without_blocks(text)):
+        if name.split("/")[0] in FOLDERS:
+            yield name
+
+
+def anchors(text: str) -> set[str]:
+    """The names that headings get on GitHub."""
+    headings = re.findall(r"^#+ +(.+?) *$", without_blocks(text), flags=re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@OF_EVERY_PAGE
+def test_python_of_a_page_runs_from_top_to_bottom(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {"__name__": "__page__"}
+    for block in blocks(page.read_text()):
+        if block.language in ("python", "py", "pycon") and not block.left_out:
+            execute(block, names, str(page))
+
+
+@OF_EVERY_PAGE
+def test_commands_of_a_page_parse(page: Path) -> None:
+    for arguments in commands(page.read_text()):
+        try:
+            parse(arguments)
+        except Exception as error:
+            raise AssertionError(f"{page.name}: posattn {shlex.join(arguments)}: {error}") from error
+
+
+@OF_EVERY_GUIDE
+def test_commands_and_options_that_a_page_mentions_exist(page: Path) -> None:
+    assert [found for arguments in mentioned(page.read_text()) if (found := missing(arguments))] == []
+
+
+def missing(arguments: list[str]) -> str | None:
+    """The first command or option that is not there."""
+    command: Any = typer.main.get_group(cli.app)
+    for word in arguments:
+        if word.startswith("-"):
+            known = {name for parameter in command.params for name in (*parameter.opts, *parameter.secondary_opts)}
+            if word.split("=")[0] not in known | {"--help"}:
+                return word
+        elif hasattr(command, "commands"):
+            if word not in command.commands:
+                return word
+            command = command.commands[word]
+    return None
+
+
+@OF_EVERY_GUIDE
+def test_links_of_a_page_lead_somewhere(page: Path) -> None:
+    text = page.read_text()
+    for target in targets(text):
+        name, _, anchor = target.partition("#")
+        there = page.parent / name if name else page
+        assert there.exists(), f"{page.name} links to {target}"
+        if anchor and there.suffix == ".md":
+            assert anchor in anchors(there.read_text()), f"{page.name} links to {target}"
+
+
+@OF_EVERY_GUIDE
+def test_files_that_a_page_names_exist(page: Path) -> None:
+    assert [name for name in paths(page.read_text()) if not any(ROOT.glob(name))] == []
+
+
+# ---- the tests above can fail
+
+PAGE = """
+# A page, and more
+
+See [this](#a-page-and-more), [that](docs/there.md "title"), [the web](https://example.org/x) and ![a](plot.png).
+`src/posattn/nn/positional.py`, `docs/*.md`, `runs/3f2a/metrics.json`, `x/y`, `src/posattn/nowhere.py`.
+`posattn train TASK --model MODEL`, `posattn`, `posattn trian`, `posattn train --sedes 3`.
+
+```python
+x = 1
+```
+
+<!-- not run: there is no such machine -->
+```python
+x = 2
+```
+
+```console
+$ posattn train sort --steps 3 \\
+    --seeds 2 | tee log
+3 seeds
+$ posattn --version
+```
+
+```sh
+.venv/bin/posattn tasks   # all of them
+posattnx train
+```
+
+````md
+```python
+raise SystemExit  # [no](link.md) `src/no.py`
+```
+````
+"""
+
+
+def test_blocks_are_found_with_their_lines_and_those_left_out() -> None:
+    found = list(blocks(PAGE))
+    assert [(block.language, block.left_out) for block in found] == [
+        ("python", False), ("python", True), ("console", False), ("sh", False), ("md", False),
+    ]  # fmt: skip
+    assert [block.code for block in found[:2]] == ["x = 1", "x = 2"]
+    assert PAGE.splitlines()[found[0].line - 1] == "x = 1"
+    with pytest.raises(AssertionError, match="line 2 never ends"):
+        list(blocks("\n```python\nx = 1\n"))
+
+
+def test_a_reason_is_needed_to_leave_a_block_out() -> None:
+    for comment in ("<!-- not run: -->", "<!-- not run -->", "<!-- not run: slow -->\n"):
+        assert [block.left_out for block in blocks(f"{comment}\n```python\nx\n```\n")] == [False]
+
+
+def test_blocks_share_their_names_and_an_error_has_its_line() -> None:
+    names: dict[str, Any] = {}
+    execute(Block("python", "x = 3", 5, False), names, "page.md")
+    execute(Block("python", ">>> x + 1\n4\n>>> y = x", 8, False), names, "page.md")
+    assert names["y"] == 3
+    with pytest.raises(NameError) as raised:
+        execute(Block("python", "\nunknown", 20, False), names, "page.md")
+    assert raised.traceback[-1].lineno + 1 == 21
+    with pytest.raises(AssertionError, match="Expected"):
+        execute(Block("python", ">>> x + 1\n5", 1, False), names, "page.md")
+
+
+def test_commands_are_found_and_parsed() -> None:
+    found = list(commands(PAGE))
+    assert found == [["train", "sort", "--steps", "3", "--seeds", "2"], ["--version"], ["tasks"]]
+    for arguments in found:
+        parse(arguments)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "trian sort",
+        "train",
+        "train sort --sedes 3",
+        "train sort --steps many",
+        "train sotr",
+        "bench --fleet",
+        "tasks x",
+    ],
+)
+def test_a_command_that_would_be_refused_does_not_parse(line: str) -> None:
+    with pytest.raises(Exception, match=r".+"):
+        parse(line.split())
+
+
+def test_what_is_mentioned_is_found() -> None:
+    assert [missing(arguments) for arguments in mentioned(PAGE)] == [None, None, "trian", "--sedes"]
+    assert list(targets(PAGE)) == ["#a-page-and-more", "docs/there.md", "plot.png"]
+    assert list(paths(PAGE)) == ["src/posattn/nn/positional.py", "docs/*.md", "src/posattn/nowhere.py"]
+    assert anchors(PAGE) == {"a-page-and-more"}
+
+
+def test_an_empty_page_is_true() -> None:
+    assert not [*blocks(""), *commands(""), *mentioned(""), *targets(""), *paths("")]

@@ -1,0 +1,179 @@
+"""Updates are those of torch.optim, a replica at a time; what diverges is frozen and touches nobody."""
+
+import math
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from posattn.nn import Gpt, Positional
+from posattn.train import Fleet, Optimiser
+from posattn.train.optimiser import Update
+from posattn.train.parameters import FlatParameters
+
+from .small import MODEL, difference, identical, score_difference, small_trial, trained
+
+GPT = Gpt(vocabulary=5, length=4, embed_dim=6, layers=2)
+#: Matrices of linear maps; embeddings and biases are not decayed.
+GPT_MATRICES = {
+    "query_weight", "key_weight", "value_weight", "output_weight", "mlp_in_weight", "mlp_out_weight", "decoder_weight",
+}  # fmt: skip
+RATES = [1e-3, 0.2, 3e-2]
+
+
+def drawn(shape: tuple[int, ...], seed: int) -> Tensor:
+    return torch.randn(shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+
+
+def parameters_of(architectures: list[Any]) -> FlatParameters:
+    tensors = [
+        architecture.init(torch.Generator().manual_seed(seed)) for seed, architecture in enumerate(architectures)
+    ]
+    doubles = [{name: tensor.double() for name, tensor in held.items()} for held in tensors]
+    return FlatParameters(architectures, doubles, chunk=2)
+
+
+def torch_optimiser(o: Optimiser, lr: float, leaves: dict[str, Tensor]) -> torch.optim.Optimizer:
+    groups: list[dict[str, Any]] = [
+        {"params": [leaf for name, leaf in leaves.items() if name in GPT_MATRICES], "weight_decay": o.weight_decay},
+        {"params": [leaf for name, leaf in leaves.items() if name not in GPT_MATRICES], "weight_decay": 0.0},
+    ]
+    if o.name == "sgd":
+        return torch.optim.SGD(groups, lr=lr, momentum=o.momentum)
+    return {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[o.name](groups, lr=lr, betas=o.betas, eps=o.eps)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"name": "adam"},
+        {"name": "adam", "betas": (0.5, 0.7), "eps": 1e-3, "weight_decay": 0.1},
+        {"name": "adamw", "betas": (0.9, 0.95), "weight_decay": 0.1},
+        {"name": "sgd"},
+        {"name": "sgd", "momentum": 0.9, "weight_decay": 0.1},
+        {"name": "adam", "clip": 1.0},
+        {"name": "adamw", "clip": 20.0, "weight_decay": 0.5},
+        {"name": "sgd", "clip": 0.5, "momentum": 0.5},
+    ],
+    ids=str,
+)
+def test_every_step_is_that_of_torch(options):
+    o = Optimiser(steps=9, **options)
+    parameters = parameters_of([GPT] * 3)
+    leaves = [{name: parameters.replica(k)[name].requires_grad_() for name in parameters.shapes} for k in range(3)]
+    update, rates = Update(o, parameters), torch.tensor(RATES, dtype=torch.float64)
+    theirs = [torch_optimiser(o, lr, leaves[k]) for k, lr in enumerate(RATES)]
+    alive, clipped = torch.ones(3, dtype=torch.bool), 0
+    for step in range(8):
+        for at, name in enumerate(parameters.shapes):
+            # Gradients of very different sizes, over replicas and steps: some are clipped and some are not.
+            gradient = drawn((3, *parameters.shapes[name]), 100 * step + at) * 10.0 ** (step % 3 - 2)
+            parameters.view(parameters.grad, name).copy_(gradient)
+            for k in range(3):
+                leaves[k][name].grad = gradient[k].clone()
+        assert update.healthy().all()
+        update.apply(torch.tensor(step), rates, alive)
+        for k in range(3):
+            if o.clip is not None:
+                clipped += torch.nn.utils.clip_grad_norm_(leaves[k].values(), o.clip).item() > o.clip
+            theirs[k].step()
+            mine = parameters.replica(k)
+            assert difference(mine, {name: leaves[k][name].detach() for name in mine}) < 1e-12
+    assert o.clip is None or 0 < clipped < 24
+
+
+def test_decay_is_for_matrices_alone():
+    parameters = parameters_of([GPT])
+    before = parameters.replica(0)
+    update = Update(Optimiser(steps=1, name="adamw", weight_decay=0.5), parameters)
+    update.healthy()
+    update.apply(torch.tensor(0), torch.tensor([0.1], dtype=torch.float64), torch.tensor([True]))
+    for name, tensor in parameters.replica(0).items():
+        factor = 0.95 if name in GPT_MATRICES else 1.0
+        torch.testing.assert_close(tensor, before[name] * factor, rtol=1e-14, atol=0)
+
+
+def test_a_bias_that_a_replica_does_not_have_stays_zero_and_is_not_in_its_norm():
+    with_bias, without = MODEL, Positional(length=5, embed_dim=6, hidden_dim=7, layers=2, bias=False)
+    parameters = parameters_of([with_bias, without])
+    update = Update(Optimiser(steps=1, name="sgd", clip=1.0), parameters)
+    held = parameters.replica(1)
+    for name in parameters.shapes:
+        parameters.view(parameters.grad, name).fill_(1.0)
+    update.healthy()
+    update.apply(torch.tensor(0), torch.ones(2, dtype=torch.float64), torch.ones(2, dtype=torch.bool))
+    after = parameters.replica(1)
+    assert after.keys() == held.keys() < parameters.replica(0).keys()
+    learned = [name for name in held if name in parameters.shapes]
+    count = sum(held[name].numel() for name in learned)
+    for name in learned:
+        torch.testing.assert_close(after[name], held[name] - 1 / math.sqrt(count), rtol=0, atol=1e-6)
+    assert not parameters.view(parameters.values, "encoder_bias")[1].any()
+
+
+def test_padding_between_parameters_stays_zero():
+    fleet = trained(
+        [small_trial(bias=bias, optimiser={"name": "adamw", "weight_decay": 0.1}) for bias in (True, False)]
+    )
+    used = torch.zeros_like(fleet.parameters.learned)
+    for name in fleet.parameters.shapes:
+        fleet.parameters.view(used, name).fill_(True)
+    assert (~used).any()
+    assert not fleet.parameters.values[~used].any()
+
+
+def states(trials: list[Any], *, poison: int | None = None) -> tuple[Fleet, list[list[dict[str, Tensor]]]]:
+    """Train, noting all weights before every step and at the end; `poison`: replica 1 meets NaN from that step on."""
+    fleet, noted = Fleet(trials), []
+    noted.append([fleet.weights(k) for k in range(len(trials))])
+    for step in fleet.run():
+        if step == poison:
+            fleet.data.parts[0].tensors[-1][1] = math.nan
+        noted.append([fleet.weights(k) for k in range(len(trials))])
+    return fleet, noted
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"lr": 1e30},
+        {"lr": 1e30, "schedule": "plateau", "patience": 0},
+        {"lr": 1e30, "name": "adamw", "weight_decay": 0.1, "clip": 1.0},
+        {"lr": 1e9, "name": "sgd", "momentum": 0.9, "weight_decay": 0.1},
+    ],
+    ids=str,
+)
+def test_what_diverges_is_frozen_at_its_last_finite_weights_and_touches_nobody(options):
+    sane = {"lr": 1e-3}
+    wild = [small_trial(seed=k, precision="float32", optimiser=options | ({} if k == 1 else sane)) for k in range(3)]
+    tame = [small_trial(seed=k, precision="float32", optimiser=options | sane) for k in range(3)]
+    fleet, noted = states(wild)
+    at = fleet.divergence()[1]
+    assert fleet.divergence() == [None, at, None]
+    assert at is not None
+    assert 0 < at < 10
+    assert all(torch.isfinite(tensor).all() for tensor in noted[at][1].values())
+    assert all(identical(noted[at][1], later[1]) for later in noted[at:])
+    assert not identical(noted[at - 1][1], noted[at][1])
+    calm, _ = states(tame)
+    for k in (0, 2):
+        assert identical(fleet.weights(k), calm.weights(k))
+        assert score_difference(fleet.scores()[k], calm.scores()[k]) == 0
+
+
+def test_data_that_is_no_number_freezes_the_replica_that_meets_it():
+    trials = [small_trial(seed=k) for k in range(3)]
+    fleet, noted = states(trials, poison=7)
+    assert fleet.divergence() == [None, 7, None]
+    assert identical(noted[7][1], fleet.weights(1))
+    calm = trained(trials)
+    assert identical(calm.weights(0), fleet.weights(0))
+    assert identical(calm.weights(2), fleet.weights(2))
+    assert not identical(calm.weights(1), fleet.weights(1))
+
+
+def test_a_gradient_too_large_for_its_norm_counts_as_diverged():
+    parameters = parameters_of([GPT] * 2)
+    parameters.grad[0, 0] = 1e200
+    assert Update(Optimiser(steps=1), parameters).healthy().tolist() == [False, True]
