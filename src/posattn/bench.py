@@ -40,7 +40,7 @@ class Measurement:
 
 
 def multiplications(model: Positional | Standard) -> int:
-    """Multiplications that the folded form needs for one sample, forward."""
+    """Multiplications that the folded form needs for one sample, forward, with nodes mixed after each product."""
     nodes, heads, hidden = model.nodes, model.heads, model.hidden_dim
     total = 0
     for into in (model.input_width, *[hidden] * (model.depth - 1)):
@@ -116,6 +116,7 @@ def bench(
     if precision not in PRECISIONS:
         raise unknown("precision", precision, PRECISIONS)
     require(all(size >= 1 for size in sizes), f"fleet sizes {sizes}: each must be at least 1.")
+    require(batch >= 1, f"batch={batch}: a batch has at least one sample.")
     rate = matmul_rate(where, precision)
     # All plain loops come first: on the CPU a fleet changes how the process keeps its memory, which would help them.
     plains = {name: milliseconds(plain_step(model, batch, where), where) for name, model in MODELS.items()}

@@ -27,7 +27,7 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
-    rich_markup_mode="rich",
+    rich_markup_mode="markdown",
 )
 
 Device = Annotated[str, typer.Option(help="auto, cpu or cuda; auto takes CUDA where there is one.")]
@@ -126,7 +126,13 @@ def train(
         columns = ("trial", "seed", "set", "loss", "metric", "diverged_at")
         print(json.dumps({"event": "result", "rows": [{name: row[name] for name in columns} for row in rows]}))
         return
-    table = Table("test set", "median loss", "lowest", "highest", title=f"{model} on {task}, {seeds} seeds")
+    table = Table(
+        "test set",
+        "median loss",
+        "lowest",
+        "highest",
+        title=f"{model} on {task}, {seeds} seed{'s' if seeds > 1 else ''}",
+    )
     for name in dict.fromkeys(row["set"] for row in rows):
         losses = [math.inf if row["loss"] is None else row["loss"] for row in rows if row["set"] == name]
         table.add_row(name, *(f"{value:.2e}" for value in (statistics.median(losses), min(losses), max(losses))))

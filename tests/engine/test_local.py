@@ -13,7 +13,7 @@ from posattn import PosattnError, engine
 from posattn.engine import local
 from posattn.nn import Positional, Standard
 from posattn.train import Checkpoints, Fleet, Trial
-from posattn.train.fleet import fleet_sizes
+from posattn.train.fleet import bytes_per_replica, fleet_sizes
 
 from .runs import MODEL, Noting, run, small_trial, weights_of
 
@@ -145,6 +145,21 @@ def test_memory_is_planned_for_the_replica_with_most_data(monkeypatch):
     asked = with_memory(monkeypatch, free=100, each=10)
     list(local.fleets(trials, CUDA, Noting()))
     assert asked == [trials[1]]
+
+
+def test_a_replicas_memory_is_the_peak_over_batches_of_every_length_and_the_scores(monkeypatch):
+    used, done = [100], []
+    step, scores = Fleet._step, Fleet.scores
+    for name in ("synchronize", "reset_peak_memory_stats"):
+        monkeypatch.setattr(torch.cuda, name, lambda device: None)
+    monkeypatch.setattr(torch.cuda, "memory_allocated", lambda device: 100)
+    monkeypatch.setattr(torch.cuda, "max_memory_allocated", lambda device: used[0])
+    monkeypatch.setattr(
+        Fleet, "_step", lambda fleet, part: (done.append(part), used.append(used.pop() + 30), step(fleet, part))
+    )
+    monkeypatch.setattr(Fleet, "scores", lambda fleet: (done.append("scores"), scores(fleet)))
+    assert bytes_per_replica(small_trial(data={"lengths": (2, 3, 5), "options": {}}), torch.device("cpu")) == 90
+    assert done == [0, 1, 2, "scores"]
 
 
 def begun(trials: list[Trial], folder: local.Store, steps: int) -> None:

@@ -33,7 +33,7 @@ KINDS: dict[str, list[Trial]] = {
 
 def saved(trials: list[Trial], folder: Path, *steps: int, notes: Any = None) -> Checkpoints:
     """Train, with a checkpoint after each of these steps."""
-    checkpoints = Checkpoints(folder, Fleet(trials))
+    checkpoints = Checkpoints(folder, Fleet(trials, device="cpu"))
     for step in checkpoints.fleet.run(max(steps)):
         if step in steps:
             checkpoints.write(notes or {})
@@ -42,14 +42,14 @@ def saved(trials: list[Trial], folder: Path, *steps: int, notes: Any = None) -> 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_restored_fleet_ends_bit_for_bit_where_the_other_ends(kind, tmp_path):
-    whole = Fleet(KINDS[kind])
+    whole = Fleet(KINDS[kind], device="cpu")
     # The first step, ends of epochs, the last steps, and two at random.
     chosen = {1, 4, 12, whole.steps - 1, whole.steps, *random.Random(kind).sample(range(1, whole.steps), 2)}
     for step in whole.run():
         if step in chosen:
             Checkpoints(tmp_path / str(step), whole).write({"history": [[step]], "seconds": 1.5})
     for step in chosen:
-        again = Fleet(KINDS[kind])
+        again = Fleet(KINDS[kind], device="cpu")
         assert Checkpoints(tmp_path / str(step), again).restore() == {"history": [[step]], "seconds": 1.5}
         assert list(again.run()) == list(range(step + 1, whole.steps + 1))
         torch.testing.assert_close(again.state(), whole.state(), rtol=0, atol=0, equal_nan=True)
@@ -72,7 +72,7 @@ def test_a_fleet_can_also_go_back(tmp_path):
 
 
 def test_without_a_checkpoint_there_is_nothing_to_restore(tmp_path):
-    fleet = Fleet(KINDS["plateau"])
+    fleet = Fleet(KINDS["plateau"], device="cpu")
     assert Checkpoints(tmp_path, fleet).restore() is None
     assert fleet.step == 0
 
@@ -120,7 +120,7 @@ def test_a_damaged_checkpoint_is_named_and_the_one_before_it_used(damage, tmp_pa
     trials = KINDS["plateau"]
     older, newest = saved(trials, tmp_path, 6, 9).files()
     newest.write_bytes(DAMAGE[damage](newest.read_bytes()))
-    fleet = Fleet(trials)
+    fleet = Fleet(trials, device="cpu")
     with pytest.warns(UserWarning, match=re.escape(f"checkpoint '{newest}' cannot be used (")) as caught:
         assert Checkpoints(tmp_path, fleet).restore() == {}
     assert len(caught) == 1
@@ -131,7 +131,7 @@ def test_a_damaged_checkpoint_is_named_and_the_one_before_it_used(damage, tmp_pa
 
 def test_no_bit_of_the_header_can_change_unnoticed(tmp_path):
     (path,) = saved(KINDS["plateau"], tmp_path, 1, notes={"history": [[{"loss": 0.125}]]}).files()
-    content, fleet = path.read_bytes(), Fleet(KINDS["plateau"])
+    content, fleet = path.read_bytes(), Fleet(KINDS["plateau"], device="cpu")
     checkpoints, before = Checkpoints(tmp_path, fleet), fleet.parameters.values.clone()
     for place in range(8, 8 + int.from_bytes(content[:8], "little"), 2):
         path.write_bytes(flip(place, place % 7)(content))
@@ -145,7 +145,7 @@ def test_when_all_are_damaged_each_is_named_and_new_ones_are_kept(tmp_path):
     trials = KINDS["plateau"]
     for path in (files := saved(trials, tmp_path, 6, 9).files()):
         path.write_bytes(b"")
-    checkpoints = Checkpoints(tmp_path, Fleet(trials))
+    checkpoints = Checkpoints(tmp_path, Fleet(trials, device="cpu"))
     with pytest.warns(UserWarning, match="cannot be used") as caught:
         assert checkpoints.restore() is None
     assert [str(path) in str(warning.message) for path, warning in zip(reversed(files), caught, strict=True)] == [
@@ -158,7 +158,7 @@ def test_when_all_are_damaged_each_is_named_and_new_ones_are_kept(tmp_path):
 
 def test_a_checkpoint_of_other_trials_is_refused(tmp_path):
     (theirs,) = saved(KINDS["fresh"], tmp_path, 3).files()
-    mine = Checkpoints(tmp_path, Fleet(KINDS["fresh"][::-1]))
+    mine = Checkpoints(tmp_path, Fleet(KINDS["fresh"][::-1], device="cpu"))
     assert mine.folder != theirs.parent
     assert mine.restore() is None  # in another folder, it is not even looked at
     mine.folder.mkdir()
@@ -176,7 +176,7 @@ def test_a_checkpoint_of_another_format_is_refused(tmp_path, monkeypatch):
 
 
 def test_a_state_of_another_shape_is_refused_before_anything_is_changed():
-    fleet = Fleet(KINDS["fresh"])
+    fleet = Fleet(KINDS["fresh"], device="cpu")
     before = {name: tensor.clone() for name, tensor in fleet.state().items()}
     for change in ({"values": torch.zeros(2, 3)}, {"alive": torch.zeros(2)}):
         state = {
@@ -204,7 +204,7 @@ def test_a_checkpoint_is_plain_safetensors_with_a_json_header(tmp_path):
 
 
 def test_fleets_that_were_begun_are_listed_until_they_are_removed(tmp_path):
-    every = [Checkpoints(tmp_path, Fleet(KINDS[kind])) for kind in ("plateau", "fresh")]
+    every = [Checkpoints(tmp_path, Fleet(KINDS[kind], device="cpu")) for kind in ("plateau", "fresh")]
     assert begun(tmp_path) == {}
     for checkpoints in every:
         checkpoints.begin()

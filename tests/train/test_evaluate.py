@@ -42,7 +42,7 @@ def test_scores_are_those_of_the_model_by_itself(precision):
 
 
 def test_the_training_loss_is_the_mean_of_the_last_whole_epoch():
-    fleet, losses = Fleet([small_trial()]), []
+    fleet, losses = Fleet([small_trial()], device="cpu"), []
     for step in fleet.run():
         losses.append(fleet.loss.item())
         whole = step // 4 * 4
@@ -55,7 +55,7 @@ def test_the_training_loss_is_the_mean_of_the_last_whole_epoch():
 
 
 def test_looking_at_scores_changes_nothing():
-    quiet, asked = trained([small_trial()]), Fleet([small_trial()])
+    quiet, asked = trained([small_trial()]), Fleet([small_trial()], device="cpu")
     for _ in asked.run():
         asked.scores()
         asked.weights(0)

@@ -89,7 +89,7 @@ def test_threads_change_no_bit(monkeypatch):
 
 def test_an_error_in_a_thread_is_raised(monkeypatch):
     monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
-    broken = Fleet([small_trial(seed=seed) for seed in range(2)])
+    broken = Fleet([small_trial(seed=seed) for seed in range(2)], device="cpu")
 
     def failing(*_: Any) -> torch.Tensor:
         raise RuntimeError("no forward pass")
@@ -166,7 +166,7 @@ def test_half_precision_stays_near_single():
 
 
 def test_a_run_in_pieces_is_the_run_in_one():
-    whole, pieces = trained([small_trial()]), Fleet([small_trial()])
+    whole, pieces = trained([small_trial()]), Fleet([small_trial()], device="cpu")
     assert [list(pieces.run(until)) for until in (0, 3, 3, 11, None, None)] == [
         [], [1, 2, 3], [], list(range(4, 12)), list(range(12, 21)), []
     ]  # fmt: skip

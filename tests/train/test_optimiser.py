@@ -123,13 +123,11 @@ def test_padding_between_parameters_stays_zero():
     assert not fleet.parameters.values[~used].any()
 
 
-def states(trials: list[Any], *, poison: int | None = None) -> tuple[Fleet, list[list[dict[str, Tensor]]]]:
-    """Train, noting all weights before every step and at the end; `poison`: replica 1 meets NaN from that step on."""
-    fleet, noted = Fleet(trials), []
-    noted.append([fleet.weights(k) for k in range(len(trials))])
-    for step in fleet.run():
-        if step == poison:
-            fleet.data.parts[0].tensors[-1][1] = math.nan
+def states(trials: list[Any]) -> tuple[Fleet, list[list[dict[str, Tensor]]]]:
+    """Train, noting all weights before every step and at the end."""
+    fleet = Fleet(trials, device="cpu")
+    noted = [[fleet.weights(k) for k in range(len(trials))]]
+    for _ in fleet.run():
         noted.append([fleet.weights(k) for k in range(len(trials))])
     return fleet, noted
 
@@ -162,15 +160,40 @@ def test_what_diverges_is_frozen_at_its_last_finite_weights_and_touches_nobody(o
         assert score_difference(fleet.scores()[k], calm.scores()[k]) == 0
 
 
-def test_data_that_is_no_number_freezes_the_replica_that_meets_it():
-    trials = [small_trial(seed=k) for k in range(3)]
-    fleet, noted = states(trials, poison=7)
-    assert fleet.divergence() == [None, 7, None]
-    assert identical(noted[7][1], fleet.weights(1))
-    calm = trained(trials)
-    assert identical(calm.weights(0), fleet.weights(0))
-    assert identical(calm.weights(2), fleet.weights(2))
-    assert not identical(calm.weights(1), fleet.weights(1))
+def assert_frozen(fleet: Fleet, at: int) -> None:
+    """Replica 1 stays for ever as it was before this step, and the others are where they would be anyway."""
+    calm, calmer = trained(fleet.trials), trained(fleet.trials, until=at)
+    assert fleet.divergence() == [None, at, None]
+    assert [identical(fleet.weights(k), calm.weights(k)) for k in range(3)] == [True, False, True]
+    assert identical(fleet.weights(1), calmer.weights(1))
+
+
+def test_data_that_is_no_number_freezes_for_good_the_replica_that_meets_it():
+    fleet = Fleet([small_trial(seed=k) for k in range(3)], device="cpu")
+    target = fleet.data.parts[0].tensors[-1]
+    healthy = target[1].clone()
+    for step in fleet.run():
+        if step == 7:
+            target[1] = math.nan
+        if step == 9:  # numbers again: too late
+            target[1] = healthy
+    assert_frozen(fleet, 7)
+
+
+def test_a_gradient_that_is_no_number_freezes_even_where_the_loss_is_one():
+    fleet = Fleet([small_trial(seed=k) for k in range(3)], device="cpu")
+    forward = fleet.forward
+
+    def kinked(p: Any, *inputs: Tensor) -> Tensor:
+        """At step 7, √0 is added to what replica 1 answers: nothing, with a derivative of ∞·0."""
+        root = (0 * p["decoder_weight"][1].sum()).sqrt()
+        bump = torch.stack([torch.zeros_like(root), root, torch.zeros_like(root)])
+        return forward(p, *inputs) + bump.view(3, 1, 1, 1) if fleet.step == 7 else forward(p, *inputs)
+
+    fleet.forward = kinked
+    for step in fleet.run():
+        assert fleet.loss.isfinite().all(), step
+    assert_frozen(fleet, 7)
 
 
 def test_a_gradient_too_large_for_its_norm_counts_as_diverged():

@@ -113,7 +113,7 @@ def test_a_fleet_ends_where_plain_loops_end(case):
     trials = [
         small_trial(**fields | {"seed": seed, "optimiser": options | {"lr": lr}}) for seed, lr in enumerate(rates)
     ]
-    fleet = Fleet(trials)
+    fleet = Fleet(trials, device="cpu")
     loops = [PlainLoop(trial, fleet.weights(replica)) for replica, trial in enumerate(trials)]
     for picked in batches(fleet):
         for loop, (inputs, target) in zip(loops, picked, strict=True):

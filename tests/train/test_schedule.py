@@ -39,9 +39,13 @@ def rates_of_torch(optimiser: torch.optim.SGD, scheduler: LRScheduler, steps: in
     return found
 
 
+#: A loss counts as better from 1e-4, relatively, below the best on: some lie on either side of that.
+epoch_loss = st.floats(0.5, 1.5) | st.sampled_from([1.0, 0.99995, 0.9998, 0.99975, math.nan, math.inf])
+
+
 @settings(deadline=None)
 @given(
-    losses=st.lists(st.lists(st.floats(0.5, 1.5) | st.sampled_from([1.0, math.nan, math.inf]), min_size=3, max_size=3)),
+    losses=st.lists(st.lists(epoch_loss, min_size=3, max_size=3)),
     patience=st.integers(0, 3),
     factor=st.sampled_from([0.1, 0.5, 0.9]),
     floor=st.sampled_from([0.0, 1e-4, 3e-4]),
@@ -78,6 +82,13 @@ def test_an_epoch_is_as_long_as_the_replicas_own_data_and_its_mean_counts(seed, 
         assert mine.rate(torch.tensor(step + 1)).tolist() == pytest.approx(expected, rel=1e-12)
         assert mine.state["last_epoch_loss"].tolist() == pytest.approx(last, rel=1e-12, nan_ok=True)
     assert mine.rate(torch.tensor(60)).max() < 0.5
+
+
+def test_a_loss_that_is_better_by_too_little_is_not_better():
+    mine = schedule_of(Optimiser(steps=10, schedule="plateau", patience=1, factor=0.5))
+    for step, shares in enumerate([(1, 1, 1), (1 - 5e-5, 1 - 2e-4, 0.9), (1 - 9e-5, 1 - 4e-4, 0.9)]):
+        mine.observe(torch.tensor(step), torch.tensor(shares, dtype=torch.float64))
+    assert mine.rate(torch.tensor(3)).tolist() == [RATES[0] / 2, RATES[1], RATES[2]]
 
 
 def test_a_floor_above_the_rate_never_raises_it():

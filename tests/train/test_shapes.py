@@ -36,7 +36,7 @@ KHOP: dict[str, Any] = {"task": "khop", "data": {"options": {}}, "evaluation": {
 def test_trials_of_different_shapes_are_no_fleet(fields, named):
     first, other = small_trial(), small_trial(**fields)
     with pytest.raises(PosattnError, match=f"trials {first.id} and {other.id} differ in their {named}, so they are no"):
-        Fleet([first, other])
+        Fleet([first, other], device="cpu")
 
 
 def test_tasks_of_one_loss_are_one_fleet_and_others_are_not():
@@ -54,12 +54,15 @@ def test_a_length_that_is_the_tasks_default_need_not_be_said():
 def test_the_order_of_test_sets_makes_no_other_fleet():
     sets = {"far": {"length": 5, "high": 9.0}, "near": {"length": 5}}
     first, other = (small_trial(evaluation={"sets": {n: sets[n] for n in names}}) for names in (("near", "far"), sets))
-    assert score_difference(Fleet([first, other]).scores()[0], Fleet([first]).scores()[0]) < 1e-9
+    assert (
+        score_difference(Fleet([first, other], device="cpu").scores()[0], Fleet([first], device="cpu").scores()[0])
+        < 1e-9
+    )
 
 
 def test_no_trials_are_no_fleet():
     with pytest.raises(PosattnError, match="a fleet needs at least one trial"):
-        Fleet([])
+        Fleet([], device="cpu")
 
 
 LONG = "the input has length 9 and the model 5: shorten it, or build the model with length=9"
@@ -87,7 +90,7 @@ LONG = "the input has length 9 and the model 5: shorten it, or build the model w
 def test_data_that_does_not_fit_the_model_is_refused_before_training(fields, message):
     trial = small_trial(**fields)
     with pytest.raises(PosattnError, match=re.escape(message)) as caught:
-        Fleet([trial])
+        Fleet([trial], device="cpu")
     assert str(caught.value).startswith(f"trial {trial.id}, ")
 
 

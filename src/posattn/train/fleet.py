@@ -25,6 +25,9 @@ from posattn.train.schedule import Schedule
 from posattn.train.streams import stream
 from posattn.train.trial import Trial
 
+#: Test samples that go through a model at once, or a training batch's number where that is larger.
+EVALUATED_TOGETHER = 1000
+
 #: Steps that run before a CUDA graph is captured; their effect is undone.
 WARM_UP = 3
 
@@ -189,7 +192,8 @@ class Fleet:
         ]
         for (start, end), params in zip(self.parameters.spans, self.parameters.chunks, strict=True):
             for names, tensors in self.tests.chunk(start, end):
-                pieces = zip(*(tensor.split(self.trials[0].data.batch, dim=1) for tensor in tensors[:-1]), strict=True)
+                size = max(self.trials[0].data.batch, EVALUATED_TOGETHER)
+                pieces = zip(*(tensor.split(size, dim=1) for tensor in tensors[:-1]), strict=True)
                 with self._arithmetic():
                     prediction = torch.cat([self.forward(params, *piece) for piece in pieces], dim=1)
                 scored = self.tests.scores(names, prediction.to(self.loss.dtype), tensors[-1])
