@@ -71,12 +71,12 @@ def killed(pid: int) -> bool:
     return False
 
 
-def at_random(folder: Path) -> int:
-    """Kill the long run at random moments, later each time, until it ends; how often it was killed."""
+def at_random(folder: Path, seconds: float) -> int:
+    """Kill the long run, which takes so many seconds, at random moments until it ends; how often it was killed."""
     moments, count = random.Random(0), 0
     while True:
         pid = forked(lambda: engine.run(LONG, out=folder, device="cpu", checkpoint_every=0.01))
-        time.sleep(moments.uniform(0.05, 0.2 + 0.05 * count))
+        time.sleep(seconds * moments.uniform(0.1, 0.3 + 0.05 * count))
         os.kill(pid, signal.SIGKILL)
         if not killed(pid):
             return count
@@ -109,9 +109,10 @@ def at_change(number: int, folder: Path) -> bool:
 
 
 def main(folder: Path) -> None:
-    for name, asked in (("whole", LONG), ("short", SHORT)):
-        assert not killed(forked(lambda asked=asked, name=name: engine.run(asked, out=folder / name, device="cpu")))
-    counts = {"random": at_random(folder / "random"), "writes": 0}
+    assert not killed(forked(lambda: engine.run(SHORT, out=folder / "short", device="cpu")))
+    began = time.monotonic()
+    assert not killed(forked(lambda: engine.run(LONG, out=folder / "whole", device="cpu")))
+    counts = {"random": at_random(folder / "random", time.monotonic() - began), "writes": 0}
     while at_change(counts["writes"] + 1, folder / "writes" / str(counts["writes"] + 1)):
         counts["writes"] += 1
         again = folder / "writes" / str(counts["writes"])

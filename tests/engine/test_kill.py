@@ -48,8 +48,8 @@ def assert_equal(found: Path, expected: Path, trials: list[Trial]) -> None:
 
 def test_killed_at_random_moments_it_ends_where_the_other_ends(runs):
     folder, counts, said = runs
-    assert counts["random"] >= 4
-    assert said.count("going on from step") >= 4
+    assert counts["random"] >= 2
+    assert said.count(" of 150.") >= 2  # times that it went on from a checkpoint
     assert_equal(folder / "random", folder / "whole", killed.LONG)
     steps = {row["step"] for row in engine.Store(folder / "random").rows()}
     assert steps == {30, 60, 90, 120, 150}
@@ -64,7 +64,7 @@ def test_killed_at_any_change_of_the_disk_it_ends_where_the_other_ends(runs):
 
 
 def test_ctrl_c_writes_a_checkpoint_says_how_to_go_on_and_exits_130(tmp_path):
-    options = {"length": 2, "seeds": 2, "steps": 150, "samples": 40, "batch": 20}
+    options = {"length": 2, "seeds": 2, "steps": 300, "samples": 40, "batch": 20}
     command = [
         sys.executable,
         "-m",
@@ -85,13 +85,13 @@ def test_ctrl_c_writes_a_checkpoint_says_how_to_go_on_and_exits_130(tmp_path):
         _, said = first.communicate(timeout=60)
     assert first.returncode == 130
     assert said.startswith("posattn: stopped at step ")
-    assert said.endswith(" of 150. Run the same command again to go on from there.\n")
+    assert said.endswith(" of 300. Run the same command again to go on from there.\n")
     step = int(said.split()[4])
-    assert 0 < step < 150
+    assert 0 < step < 300
     assert [path.name for path in (tmp_path / "a").glob("checkpoints/*/*.safetensors")] == [f"{step:012d}.safetensors"]
     again = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, check=True)
     events = [json.loads(line) for line in again.stdout.splitlines()]
-    assert events[0] == {"event": "message", "message": f"going on from step {step} of 150."}
+    assert events[0] == {"event": "message", "message": f"going on from step {step} of 300."}
     assert events[1]["step"] == step
     assert {row["set"] for row in events[-1]["rows"]} == {"train", "c=1", "c=2", "c=3", "c=5", "c=10"}
     trials = numeric_trials(

@@ -161,7 +161,9 @@ def test_a_store_of_a_newer_version_is_left_alone(copy):
         engine.frame(copy)
 
 
-@pytest.mark.parametrize("content", [b"", b'{"format": 1, "scor', b'{"task": "\xff"}', b"[]", b'{"format": 1}', b"{}", b"null"])
+@pytest.mark.parametrize(
+    "content", [b"", b'{"format": 1, "scor', b'{"task": "\xff"}', b"[]", b'{"format": 1}', b"{}", b"null"]
+)
 @pytest.mark.parametrize("name", ["metrics.json", "trial.json"])
 def test_a_damaged_file_is_named_with_the_way_out(name, content, copy):
     if name == "trial.json" and content.startswith(b"{") and content.endswith(b"}"):

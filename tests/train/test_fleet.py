@@ -1,5 +1,6 @@
 """Replica k of a fleet gives the result of trial k alone, whoever its companions are."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -74,21 +75,34 @@ def test_chunks_hold_as_many_numbers_as_they_may_and_share_the_cores(monkeypatch
         assert cpu.chunk_size(SEVEN[0], replicas) == expected
 
 
-def test_threads_change_no_bit(monkeypatch):
-    trials = [small_trial(seed=seed) for seed in range(5)]
-    monkeypatch.setattr(fleet, "chunk_size", lambda trial, replicas: 2)
-    serial = trained(trials)
+@pytest.fixture
+def two_threads() -> Iterator[None]:
+    """As on a machine with two cores; tests otherwise keep to one."""
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(1)
+
+
+def in_chunks_of_two(patch: pytest.MonkeyPatch) -> Fleet:
+    patch.setattr(fleet, "chunk_size", lambda trial, replicas: 2)
+    return trained([small_trial(seed=seed) for seed in range(5)])
+
+
+@pytest.fixture
+def serial(monkeypatch) -> Fleet:
+    return in_chunks_of_two(monkeypatch)
+
+
+def test_threads_change_no_bit_and_leave_the_process_as_it_was(serial, two_threads, monkeypatch):
+    threaded = in_chunks_of_two(monkeypatch)
     assert serial.workers.pool is None
-    with monkeypatch.context() as patch:
-        patch.setattr(torch, "get_num_threads", lambda: 2)
-        threaded = trained(trials)
     assert threaded.workers.pool is not None
     assert torch.equal(serial.parameters.values, threaded.parameters.values)
-    assert score_difference(serial.scores()[4], threaded.scores()[4]) == 0
+    assert score_difference(serial.scores()[4], threaded.scores()[4]) < 1e-12
+    assert torch.get_num_threads() == 2
 
 
-def test_an_error_in_a_thread_is_raised(monkeypatch):
-    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
+def test_an_error_in_a_thread_is_raised(two_threads):
     broken = Fleet([small_trial(seed=seed) for seed in range(2)], device="cpu")
 
     def failing(*_: Any) -> torch.Tensor:
@@ -97,6 +111,7 @@ def test_an_error_in_a_thread_is_raised(monkeypatch):
     broken.forward = failing
     with pytest.raises(RuntimeError, match="no forward pass"):
         next(broken.run())
+    assert torch.get_num_threads() == 2
 
 
 def assert_agree(trials: list[Trial], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -35,7 +35,7 @@ PROTOCOLS = {
         sizes={"embed_dim": 8, "hidden_dim": 8, "layers": 2},
     ),
     "quick": Protocol(
-        samples=30_000, batch=128, steps=3000, lr=1e-3, schedule="cosine", scales=(1, 2, 3, 5, 10), test_samples=1000,
+        samples=30_000, batch=128, steps=2400, lr=1e-3, schedule="cosine", scales=(1, 2, 3, 5, 10), test_samples=1000,
         sizes={},
     ),
     # 30,000 samples in batches of 1,000 for 2,001 epochs; Adam, plateau on the training loss (patience 50, factor 0.9).

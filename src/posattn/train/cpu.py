@@ -1,13 +1,15 @@
 """What makes a fleet fast on a CPU: a replica for each core instead of each product spread over all cores.
 
-The products are small. Spread over cores, each of them ends with all cores waiting for the slowest; a core that has a
-replica of its own never waits. And freed memory is kept: handing megabytes back to the system after every product,
-and having them cleared again for the next one, costs a quarter of the time.
+The products are small. Spread over cores, each of them ends with all cores waiting for the slowest, and waiting means
+spinning: it takes the time of whoever else could run. A core that has a replica of its own never waits. And freed
+memory is kept: handing megabytes back to the system after every product, and having them cleared again for the next
+one, costs a quarter of the time.
 """
 
 import ctypes
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import cache
 
 import torch
@@ -44,6 +46,18 @@ class Workers:
     def __init__(self, chunks: int) -> None:
         cores = min(chunks, torch.get_num_threads())
         self.pool = ThreadPoolExecutor(cores, "posattn", torch.set_num_threads, (1,)) if cores > 1 else None
+
+    @contextmanager
+    def undisturbed(self) -> Iterator[None]:
+        """Keep the calling thread to one core as well while the others work; undone at the end."""
+        before = torch.get_num_threads()
+        if self.pool is not None:
+            torch.set_num_threads(1)
+        try:
+            yield
+        finally:
+            if self.pool is not None:
+                torch.set_num_threads(before)
 
     def each(self, work: Callable[[int], None], count: int) -> None:
         """work(0), …, work(count − 1), all of them done when this returns; an error in one is raised here."""

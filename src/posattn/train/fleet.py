@@ -8,6 +8,7 @@ and frozen, and the others go on.
 import dataclasses
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import torch
@@ -16,7 +17,7 @@ from posattn import devices, tasks
 from posattn.errors import PosattnError, require
 from posattn.nn.parts import Params
 from posattn.train.cpu import Workers, chunk_size, keep_freed_memory
-from posattn.train.data import FleetData
+from posattn.train.data import Batch, FleetData
 from posattn.train.evaluate import Score, TestSets
 from posattn.train.fit import sample_shapes
 from posattn.train.optimiser import Update
@@ -128,7 +129,8 @@ class Fleet:
 
     def _advance(self, part: int) -> None:
         if self.device.type != "cuda":
-            self._step(part)
+            with self.workers.undisturbed():
+                self._step(part)
             return
         if part not in self._graphs:
             self._graphs[part] = self._capture(part)
@@ -137,15 +139,7 @@ class Fleet:
     def _step(self, part: int) -> None:
         """One step as device work alone: it reads its number, its batch and its state from tensors."""
         batch = self.data.parts[part].take(self.visits[part])
-
-        def differentiate(chunk: int) -> None:
-            start, end = self.parameters.spans[chunk]
-            prediction = self.forward(self.parameters.chunks[chunk], *(x[start:end] for x in batch.inputs))
-            loss = self.task.loss(prediction.to(self.loss.dtype), batch.target[start:end])
-            self.parameters.backward(chunk, loss.sum())
-            self.loss[start:end] = loss.detach()
-
-        self.workers.each(differentiate, len(self.parameters.spans))
+        self.workers.each(partial(self._differentiate, batch), len(self.parameters.spans))
         with torch.no_grad():
             finite = self.update.healthy() & self.loss.isfinite()
             self.diverged_at.copy_(torch.where(self.alive & ~finite, self.counter, self.diverged_at))
@@ -154,6 +148,14 @@ class Fleet:
             self.schedule.observe(self.counter, self.loss)
             self.counter.add_(1)
             self.visits[part].add_(1)
+
+    def _differentiate(self, batch: Batch, chunk: int) -> None:
+        """Loss and gradient of one chunk of replicas."""
+        start, end = self.parameters.spans[chunk]
+        prediction = self.forward(self.parameters.chunks[chunk], *(x[start:end] for x in batch.inputs))
+        loss = self.task.loss(prediction.to(self.loss.dtype), batch.target[start:end])
+        self.parameters.backward(chunk, loss.sum())
+        self.loss[start:end] = loss.detach()
 
     def _capture(self, part: int) -> Callable[[], None]:
         """Record one step as a CUDA graph; the steps that warm up for it leave no trace."""
