@@ -299,7 +299,7 @@ def test_the_table_counts_a_seed_that_diverged_as_the_worst(run: Any, tmp_path: 
 def test_train_takes_every_numeric_task(run: Any, tmp_path: Path, task: str) -> None:
     ended = run("train", task, *SMALL[2:], "--out", tmp_path)
     assert (ended.code, ended.err) == (0, "")
-    assert f"positional on {task}, 1 seeds" in ended.out
+    assert f"positional on {task}, 1 seed" in ended.out
 
 
 def test_what_is_finished_is_not_trained_again(run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -146,3 +146,15 @@ def test_sizes_that_do_not_fit_are_named(kind, options, message):
 def test_the_encoding_is_not_appended_to_numbers():
     with pytest.raises(PosattnError, match="append_encoding=True"):
         MixedStandardTransformer(append_encoding=True)
+
+
+@pytest.mark.parametrize("model", [MixedPositionalTransformer, MixedStandardTransformer])
+@pytest.mark.parametrize("precision", ["float32", "tf32", "bf16"])
+def test_form_for_training_takes_characters_and_numbers_at_every_precision(model, precision):
+    inputs, _ = tasks.get("mixed-min").sample(3, generator=torch.Generator().manual_seed(0))
+    module = model(generator=torch.Generator().manual_seed(1))
+    form = module.architecture.form(device=torch.device("cpu"), precision=precision)
+    answer = form(module.replica(), *(x.unsqueeze(0) for x in inputs))[0]
+    # bfloat16 keeps 8 bits, and a value passes through some ten products on its way.
+    tolerance = 10 * 2**-8 if precision == "bf16" else 1e-5
+    assert (answer.float() - module(*inputs)).abs().max() <= tolerance * module(*inputs).abs().max()

@@ -16,7 +16,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from posattn.errors import require
-from posattn.nn.architecture import check_codes, check_finite, check_sizes
+from posattn.nn.architecture import Architecture, check_codes, check_finite, check_sizes
 from posattn.nn.gpt import look_up
 from posattn.nn.model import Model
 from posattn.nn.numeric import GIVEN, Numeric, layer
@@ -85,6 +85,13 @@ class Mixed(Numeric):
         for index in range(self.depth):
             state = layer(p, index, state, attention(index, state))
         return affine(p, "decoder", state[:, :, 0])
+
+    def plain(self, p: Params, *inputs: Tensor) -> Tensor:
+        return self.forward(p, *inputs)
+
+    def form(self, *, device: torch.device, precision: str) -> Callable[..., Tensor]:
+        """The numeric models' fast forms take numbers alone."""
+        return Architecture.form(self, device=device, precision=precision)
 
 
 @dataclass(frozen=True, kw_only=True)
