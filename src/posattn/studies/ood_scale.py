@@ -1,6 +1,6 @@
 """Does a model trained on numbers in [−2, 2] work on [−2c, 2c]?
 
-    posattn run ood-scale --preset quick --task sum --task min --task sort      (4 minutes on two CPU cores)
+    posattn run ood-scale --preset quick --task sum --task min --task sort      (5 minutes on two CPU cores)
     posattn run ood-scale --preset paper --device cuda                          (about 20 minutes on one H200)
 
 Back de Luca et al. 2025, Fig. 4: length 8, 30,000 samples, c = 1 … 10, ten runs, the last epoch's value.
