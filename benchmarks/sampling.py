@@ -2,8 +2,9 @@
 
     python benchmarks/sampling.py
 
-Two cores of an Intel Xeon at 2.8 GHz (one thread used), torch 2.13.0. The medians of four runs on a machine that was
-not idle, and the lowest ratio of the four; about 10 seconds a run:
+Two cores of an Intel Xeon at 2.8 GHz (one thread used), torch 2.13.0. The medians of four runs, picked
+for moments in which little else ran, and the lowest ratio of the four; with other work running, sort, sum and
+shortest-path have been seen at 85 to 99. About 10 seconds a run:
 
     task             vectorised ms  one at a time s   ratio  lowest
     sum                        5.9             0.90     154     146

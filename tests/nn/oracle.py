@@ -11,6 +11,17 @@ from typing import Any
 import numpy as np
 import torch
 
+#: Sizes of the numeric models in the tests: small, and mostly different from each other.
+SIZES: dict[str, Any] = {
+    "length": 5,
+    "in_dim": 3,
+    "out_dim": 2,
+    "embed_dim": 14,
+    "heads": 2,
+    "layers": 3,
+    "hidden_dim": 11,
+}
+
 Array = np.ndarray[Any, np.dtype[np.float64]]
 Weights = dict[str, Array]
 Turn = Callable[[int, Array], Array]

@@ -1,7 +1,5 @@
 """The hybrid Transformer (ablation M3): values and positions in queries and keys, values alone as input."""
 
-from typing import Any
-
 import pytest
 import torch
 
@@ -9,15 +7,7 @@ from posattn import HybridTransformer
 
 from . import oracle
 
-SIZES: dict[str, Any] = {
-    "length": 5,
-    "in_dim": 3,
-    "out_dim": 2,
-    "embed_dim": 14,
-    "heads": 2,
-    "layers": 3,
-    "hidden_dim": 11,
-}
+SIZES = oracle.SIZES
 
 
 @pytest.mark.parametrize("scratchpad", [0, 1, 2])

@@ -1,7 +1,6 @@
 """The positional Transformer does what its formula says."""
 
 import math
-from typing import Any
 
 import numpy as np
 import pytest
@@ -12,15 +11,7 @@ from posattn.nn import Positional
 
 from . import oracle
 
-SIZES: dict[str, Any] = {
-    "length": 5,
-    "in_dim": 3,
-    "out_dim": 2,
-    "embed_dim": 14,
-    "heads": 2,
-    "layers": 3,
-    "hidden_dim": 11,
-}
+SIZES = oracle.SIZES
 
 
 def plain(model: PositionalTransformer, x: torch.Tensor) -> torch.Tensor:

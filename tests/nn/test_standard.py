@@ -10,15 +10,7 @@ from posattn import StandardTransformer
 
 from . import oracle
 
-SIZES: dict[str, Any] = {
-    "length": 5,
-    "in_dim": 3,
-    "out_dim": 2,
-    "embed_dim": 14,
-    "heads": 2,
-    "layers": 3,
-    "hidden_dim": 11,
-}
+SIZES = oracle.SIZES
 X_ONLY: dict[str, Any] = {"append_encoding": False}
 
 
