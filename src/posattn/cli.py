@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 import statistics
 import sys
 from collections.abc import Iterator
@@ -121,7 +122,7 @@ def train(
     with _resumable():
         store = engine.run(trials, out=out, device=device, reporter=engine.Lines() if as_json else engine.Bar())
     ids = {trial.id for trial in trials}
-    rows = [row for row in store.rows() if row["trial"] in ids and row["step"] == steps]
+    rows = [row for row in store.rows(ids) if row["step"] == steps]
     if as_json:
         columns = ("trial", "seed", "set", "loss", "metric", "diverged_at")
         print(json.dumps({"event": "result", "rows": [{name: row[name] for name in columns} for row in rows]}))
@@ -157,7 +158,13 @@ def list_studies() -> None:
 def run(
     study: Annotated[str, typer.Argument(help="A study, as in `posattn studies`.")],
     task: Annotated[list[str] | None, typer.Option(help="A task of the study; repeatable. Default: all.")] = None,
+    model: Annotated[
+        list[str] | None, typer.Option(help="A model of the study, as in its table; repeatable. Default: all.")
+    ] = None,
     preset: Annotated[str, typer.Option(help="smoke (seconds), quick (minutes on a CPU) or paper.")] = "quick",
+    gpt2: Annotated[
+        str | None, typer.Option(help="mixed-type only: a causal language model, by name or folder, to fine-tune.")
+    ] = None,
     seeds: Annotated[int | None, typer.Option(help="How many seeds; default: the preset's.")] = None,
     device: Device = "auto",
     out: Out = "runs",
@@ -165,7 +172,8 @@ def run(
 ) -> None:
     """Repeat a published experiment: ours beside the published figure, with a report.
 
-    Stop with Ctrl-C and run the same command again to go on; what is finished is never trained again.
+    Stop with Ctrl-C and run the same command again to go on; what is finished is never trained again. With --model,
+    what an earlier run of the same preset and tasks has of the other models stays in the table.
 
     Example: posattn run ood-scale --task sort --preset quick
     """
@@ -175,9 +183,10 @@ def run(
     reporter = engine.Lines() if as_json else engine.Bar()
     with _resumable():
         found = results.run(
-            studies.get(study),
+            studies.get(study).using(gpt2) if gpt2 else studies.get(study),
             preset=preset,
             tasks=tuple(task or ()),
+            arms=tuple(model or ()),
             seeds=seeds,
             device=device,
             out=out,
@@ -193,15 +202,22 @@ def run(
 
 @app.command("report")
 def write_report(
-    study: Annotated[str, typer.Argument(help="A study that was run.")],
+    what: Annotated[str, typer.Argument(metavar="STUDY|FOLDER", help="A study, or a folder of results: all in it.")],
     out: Out = "runs",
 ) -> None:
-    """Write the report of a study again, from what the store holds: tables, figures and report.html."""
-    from posattn import report
-    from posattn.studies import results
+    """Write reports again, from what the store holds: tables, figures and report.html."""
+    from posattn import report, studies
+    from posattn.engine import Store
+    from posattn.studies import record, results
 
-    found = results.results(study, out)
-    _print_results(found, str(report.write(found, out)))
+    names, folder = [what], out
+    if what not in studies.REGISTRY and os.path.isdir(what):
+        names, folder = record.recorded(Store(what)), what
+        if not names:
+            raise PosattnError(f"no study was run in '{what}': start one, posattn run STUDY --out {what}.")
+    for name in names:
+        found = results.results(name, folder)
+        _print_results(found, str(report.write(found, folder)))
 
 
 def _print_results(found: "Results", page: str) -> None:

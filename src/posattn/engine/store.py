@@ -9,6 +9,7 @@ A trial is finished when its metrics are there. Every file is written whole or n
 
 import json
 import os
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from posattn.files import make_folder, write_whole
 from posattn.nn.parts import Params
 from posattn.nn.weights import write_weights
 from posattn.train import Trial
+from posattn.train.language import LanguageTrial
 
 #: Raised when older versions can no longer read a store.
 FORMAT = 1
@@ -40,14 +42,14 @@ class Store:
             _check_format(self.folder, held, "install that version, or choose another folder")
         write_whole(marker, json.dumps({"format": FORMAT}).encode())
 
-    def path(self, trial: Trial) -> Path:
+    def path(self, trial: Trial | LanguageTrial) -> Path:
         return self.folder / trial.id
 
     @property
     def checkpoints(self) -> Path:
         return self.folder / "checkpoints"
 
-    def finished(self, trial: Trial) -> bool:
+    def finished(self, trial: Trial | LanguageTrial) -> bool:
         """Whether the trial's metrics are there. A folder of that name with another trial in it is an error."""
         folder = self.path(trial)
         if (folder / "trial.json").is_file():
@@ -58,20 +60,23 @@ class Store:
             )
         return (folder / "metrics.json").is_file()
 
-    def write(self, trial: Trial, weights: Params, metrics: dict[str, Any]) -> None:
+    def write(self, trial: Trial | LanguageTrial, weights: Params | None, metrics: dict[str, Any]) -> None:
         """Keep a finished trial. Its metrics come last: without them it counts as never run."""
         folder = self.path(trial)
         self.finished(trial)
         make_folder(folder)
         write_whole(folder / "trial.json", trial.to_json().encode())
-        write_weights(folder / "weights.safetensors", trial.model, weights)
+        if isinstance(trial, Trial) and weights is not None:
+            write_weights(folder / "weights.safetensors", trial.model, weights)
         write_whole(folder / "metrics.json", json.dumps({"format": FORMAT} | metrics).encode())
 
-    def rows(self) -> list[dict[str, Any]]:
-        """Every score of every finished trial, beside everything that describes the trial."""
+    def rows(self, ids: Collection[str] | None = None) -> list[dict[str, Any]]:
+        """Every score of every finished trial (or of those with these ids), beside everything that describes it."""
         require(self.folder.is_dir(), f"'{self.folder}' is not there: no results to read.")
         rows: list[dict[str, Any]] = []
         for path in sorted(self.folder.glob("*/metrics.json")):
+            if ids is not None and path.parent.name not in ids:
+                continue
             metrics = _read(path, "format", "scores")
             _check_format(path, metrics["format"], "install that version to read it")
             described = _flat(_read(path.parent / "trial.json"))

@@ -2,6 +2,7 @@
 
 from posattn.nn.ablations import ABLATIONS, ablation
 from posattn.nn.architecture import Architecture, from_json
+from posattn.nn.exact import ExactPositional, ExactPositionalTransformer
 from posattn.nn.gpt import GPT, Gpt
 from posattn.nn.hybrid import Hybrid, HybridTransformer
 from posattn.nn.mixed import MixedPositional, MixedPositionalTransformer, MixedStandard, MixedStandardTransformer
@@ -13,6 +14,8 @@ __all__ = [
     "ABLATIONS",
     "GPT",
     "Architecture",
+    "ExactPositional",
+    "ExactPositionalTransformer",
     "Gpt",
     "Hybrid",
     "HybridTransformer",

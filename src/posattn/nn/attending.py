@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from posattn.nn.parts import only_once
+from posattn.nn.parts import only_once, row_products
 
 
 class _Attending(torch.autograd.Function):
@@ -53,10 +53,9 @@ class _Attending(torch.autograd.Function):
             du = torch.bmm(dlogits, moved).view(replicas, -1, into)
             du = du.baddbmm_(dmoved, query.mT).baddbmm_(dvalues, value.mT).baddbmm_(g, m[:, 0].mT)
             du = du.view(replicas, batch, nodes, into)
-        left = rows.mT
-        dn = torch.bmm(left, dmoved).unflatten(2, (heads, into)).transpose(1, 2)
-        dm = torch.bmm(left, dvalues).unflatten(2, (heads, out)).transpose(1, 2)
-        dm = torch.cat([torch.bmm(left, g).unsqueeze(1), dm], dim=1)
+        dn = row_products(rows, dmoved).unflatten(2, (heads, into)).transpose(1, 2)
+        dm = row_products(rows, dvalues).unflatten(2, (heads, out)).transpose(1, 2)
+        dm = torch.cat([row_products(rows, g).unsqueeze(1), dm], dim=1)
         return du, dn, dmoved.sum(1).unflatten(1, (heads, into)), dm, g.sum(1) if has_bias else None
 
 

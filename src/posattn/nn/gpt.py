@@ -13,12 +13,12 @@ from dataclasses import dataclass
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
-from torch.nn.functional import gelu
+from torch.nn.functional import gelu, scaled_dot_product_attention
 
 from posattn.errors import require
 from posattn.nn.architecture import Architecture, check_codes, check_heads, check_sizes, check_switches
 from posattn.nn.model import Model
-from posattn.nn.parts import Init, Params, affine, attention_weights, merge_heads, split_heads
+from posattn.nn.parts import Init, Params, affine, attention_weights, merge_heads, row_products, split_heads
 
 DEVIATION = 0.02
 
@@ -81,18 +81,47 @@ class Gpt(Architecture):
             query = split_heads(affine(p, "query", seen, index), self.heads)
             key = split_heads(affine(p, "key", seen, index), self.heads)
             values = split_heads(affine(p, "value", state, index), self.heads)
-            attended = attention_weights(query, key, causal=True) @ values
+            if self.positional:
+                attended = mix(attention_weights(query, key, causal=True), values)
+            else:
+                samples = (x.flatten(0, 1) for x in (query, key, values))
+                attended = scaled_dot_product_attention(*samples, is_causal=True).view_as(values)
             state = state + affine(p, "output", merge_heads(attended), index)
             state = state + affine(p, "mlp_out", gelu(affine(p, "mlp_in", state, index)), index)
         return affine(p, "decoder", state)
+
+
+def mix(
+    weights: Float[Tensor, "replicas 1 heads nodes nodes"], values: Float[Tensor, "replicas batch heads nodes width"]
+) -> Float[Tensor, "replicas batch heads nodes width"]:
+    """A·V with the weights that all samples share: one product with the samples side by side, no copies of A."""
+    replicas, batch, heads, nodes, width = values.shape
+    beside = values.permute(0, 2, 3, 1, 4).reshape(replicas, heads, nodes, batch * width)
+    return (weights[:, 0] @ beside).view(replicas, heads, nodes, batch, width).permute(0, 3, 1, 2, 4)
+
+
+class _LookUp(torch.autograd.Function):
+    """Autograd's own gradient of an indexed table adds row after row where a code repeats, and codes repeat often."""
+
+    @staticmethod
+    def forward(ctx, table, codes):
+        ctx.save_for_backward(codes)
+        ctx.entries = table.shape[1]
+        replica = torch.arange(table.shape[0], device=table.device)[:, None, None]
+        return table[replica, codes]
+
+    @staticmethod
+    def backward(ctx, *grads):
+        (codes,) = ctx.saved_tensors
+        chosen = codes.flatten(1).unsqueeze(2) == torch.arange(ctx.entries, device=codes.device)
+        return row_products(chosen.to(grads[0].dtype), grads[0].flatten(1, 2)), None
 
 
 def look_up(
     table: Float[Tensor, "replicas entries width"], codes: Int[Tensor, "replicas batch nodes"]
 ) -> Float[Tensor, "replicas batch nodes width"]:
     """Each replica's own embedding of its codes."""
-    replica = torch.arange(table.shape[0], device=table.device)[:, None, None]
-    return table[replica, codes]
+    return _LookUp.apply(table, codes)
 
 
 class GPT(Model[Gpt]):

@@ -16,6 +16,10 @@ from posattn.errors import require
 
 Params = dict[str, Tensor]
 
+#: Products of small matrices that keep a large GPU busy (two for each of an H200's 132 multiprocessors), and the fewest
+#: rows that are worth a product of their own.
+BUSY, ROWS = 264, 256
+
 
 class Init(NamedTuple):
     """Shape and first value of one parameter: uniform in ±`uniform`, or normal with deviation `normal`, or 0."""
@@ -54,8 +58,38 @@ def linear(
 ) -> Float[Tensor, "replicas *nodes out"]:
     """x·W + b, each replica with its own W and b."""
     rows = x.flatten(1, -2)
+    pieces = pieces_of(rows)
+    if pieces > 1:  # as if every piece were a replica: autograd then takes the gradient of W piece by piece
+        rows = rows.reshape(rows.shape[0] * pieces, -1, rows.shape[2])
+        weight = weight.repeat_interleave(pieces, dim=0)
+        bias = None if bias is None else bias.repeat_interleave(pieces, dim=0)
     y = torch.bmm(rows, weight) if bias is None else torch.baddbmm(bias.unsqueeze(1), rows, weight)
-    return y.unflatten(1, x.shape[1:-1])
+    return y.reshape(*x.shape[:-1], y.shape[2])
+
+
+def pieces_of(rows: Float[Tensor, "replicas rows features"]) -> int:
+    """Into how many equal pieces to cut the rows of every replica.
+
+    The gradient of a weight is a sum over all rows. cuBLAS gives each replica's sum to one small part of the GPU, so
+    that few replicas leave most of it idle; in pieces, all of it has work. On a CPU there is nothing to gain.
+    """
+    if not rows.is_cuda:
+        return 1
+    replicas, count = rows.shape[:2]
+    most = min(-(-BUSY // replicas), count // ROWS)
+    return next((pieces for pieces in range(most, 1, -1) if count % pieces == 0), 1)
+
+
+def row_products(
+    x: Float[Tensor, "replicas rows into"], y: Float[Tensor, "replicas rows out"]
+) -> Float[Tensor, "replicas into out"]:
+    """xᵀ·y, the sum over all rows, cut into pieces where that keeps a GPU busy."""
+    pieces = pieces_of(x)
+    if pieces == 1:
+        return torch.bmm(x.mT, y)
+    parts = (tensor.reshape(-1, tensor.shape[1] // pieces, tensor.shape[2]) for tensor in (x, y))
+    left, right = parts
+    return torch.bmm(left.mT, right).unflatten(0, (-1, pieces)).sum(1)
 
 
 def affine(

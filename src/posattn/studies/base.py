@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 from posattn import published
 from posattn.errors import PosattnError, require, unknown
 from posattn.train import Trial
+from posattn.train.language import LanguageTrial
 
 PRESETS = {
     "smoke": "seconds: shows that everything runs",
@@ -28,13 +29,17 @@ class Case:
 
     task: str
     arm: str
-    trial: Trial
+    trial: Trial | LanguageTrial
     x: float | None = None
     reference: Mapping[str, Any] = field(default_factory=dict)
     divisor: float = 1.0
 
-    def seeded(self, seed: int) -> Trial:
+    def seeded(self, seed: int) -> Trial | LanguageTrial:
         return dataclasses.replace(self.trial, seed=seed)
+
+    @property
+    def test_sets(self) -> list[str]:
+        return list(self.trial.sets if isinstance(self.trial, LanguageTrial) else self.trial.evaluation.sets)
 
     def published(self, test_set: str) -> list[float]:
         """Published figures for one of the case's test sets, one a run."""
@@ -60,19 +65,31 @@ class Study(ABC):
     metric: ClassVar[str] = "loss"  # which score of the store the tables and figures show …
     measure: ClassVar[str] = "loss"  # … and what it is called there
     notes: ClassVar[tuple[str, ...]] = ()  # corrections and deviations, printed under every table
+    language_model: str | None = None  # for a study that can fine-tune one: its name or folder, where not the preset's
+
+    def using(self, language_model: str) -> "Study":
+        """The same study with another language model."""
+        raise PosattnError(
+            f"--gpt2 {language_model}: study '{self.name}' fine-tunes no language model, mixed-type does."
+        )
 
     @abstractmethod
     def cases(self, task: str, preset: str) -> list[Case]:
         """The cases of one task."""
 
-    def chosen(self, tasks: tuple[str, ...], preset: str) -> list[Case]:
-        """The cases of some tasks (none: all of the study's)."""
+    def chosen(self, tasks: tuple[str, ...], preset: str, arms: tuple[str, ...] = ()) -> list[Case]:
+        """The cases of some tasks and some arms (none: all of the study's)."""
         if preset not in PRESETS:
             raise unknown("preset", preset, PRESETS)
         for task in tasks:
             if task not in self.tasks:
                 raise unknown(f"task of study '{self.name}'", task, self.tasks)
-        return [case for task in tasks or self.tasks for case in self.cases(task, preset)]
+        cases = [case for task in tasks or self.tasks for case in self.cases(task, preset)]
+        known = list(dict.fromkeys(case.arm for case in cases))
+        for arm in arms:
+            if arm not in known:
+                raise unknown(f"model of study '{self.name}', preset {preset}", arm, known)
+        return [case for case in cases if not arms or case.arm in arms]
 
     def seed_count(self, preset: str, wanted: int | None) -> int:
         require(wanted is None or wanted >= 1, f"seeds={wanted}: run at least one.")

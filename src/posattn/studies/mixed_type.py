@@ -4,12 +4,17 @@
     posattn run mixed-type --preset paper --device cuda                         (hours on one H200)
 
 Back de Luca et al. 2025, Fig. 6: labels, values and a question in words; trained on values in [0, 5] and 20 labels,
-tested on [0, 5c] and 20 others. 50,000 samples, batch 1,000, 2,001 epochs, lr 5e-4 with plateau patience 10.
+tested on [0, 5c] and 20 others. 50,000 samples, batch 1,000, 2,001 epochs, lr 5e-4 with plateau patience 10. GPT-2
+reads the same samples as text: `gpt2-large` in the paper preset, any causal language model with `--gpt2 NAME|FOLDER`
+in all of them.
 """
+
+from typing import Any
 
 from posattn.nn import Architecture, MixedPositional, MixedStandard
 from posattn.studies.base import Case, Study, register
 from posattn.train import Data, Evaluation, Optimiser, Trial
+from posattn.train.language import LanguageTrial
 
 RANGE = 5.0
 SETTINGS = {  # samples, batch, steps, test samples, scales
@@ -33,16 +38,22 @@ class MixedType(Study):
         "does not hold here.",
     )
 
+    def __init__(self, language_model: str | None = None) -> None:
+        self.language_model = language_model
+
+    def using(self, language_model: str) -> "MixedType":
+        return type(self)(language_model)
+
     def cases(self, task: str, preset: str) -> list[Case]:
         samples, batch, steps, tested, scales = SETTINGS[preset]
-        sets: dict[str, dict[str, object]] = {"validation": {"low": 0.0, "high": RANGE}}
+        sets: dict[str, dict[str, Any]] = {"validation": {"low": 0.0, "high": RANGE}}
         sets |= {f"c={scale}": {"low": 0.0, "high": RANGE * scale, "held_out": True} for scale in scales}
         models: dict[str, Architecture] = {
             "standard": MixedStandard(),
             "positional": MixedPositional(),
             "homogeneous": MixedPositional(bias=False),
         }
-        return [
+        cases = [
             Case(
                 task=task,
                 arm=arm,
@@ -59,3 +70,16 @@ class MixedType(Study):
             )
             for arm, model in models.items()
         ]
+        language_model = self.language_model or ("gpt2-large" if preset == "paper" else None)
+        if language_model is not None:
+            read = LanguageTrial(
+                task=task,
+                model=language_model,
+                samples=samples,
+                options={"low": 0.0, "high": RANGE},
+                test_samples=tested,
+                sets=sets,
+            )
+            reference = {"experiment": "mixed_type_scale", "arch": "gpt2_large_finetuned"}
+            cases.append(Case(task=task, arm="GPT-2", trial=read, reference=reference))
+        return cases

@@ -23,10 +23,15 @@ class Protocol:
     scales: tuple[int, ...]
     test_samples: int
     sizes: dict[str, int]
+    decay_from: float = 0.0
 
     def decayed(self) -> "Protocol":
-        """The same number of steps at lr 1e-3, decayed to 0 by a cosine: better than the paper's plateau schedule."""
-        return replace(self, lr=1e-3, schedule="cosine")
+        """The same number of steps at lr 1e-3, decayed to 0 over the last 60 %: better than the plateau schedule.
+
+        2e-3 was tried: best after 6,000 steps, but after 60,030 more than half of the bias-free models had died (their
+        output was 0) on median, min and sort.
+        """
+        return replace(self, lr=1e-3, schedule="cosine", decay_from=0.4)
 
 
 PROTOCOLS = {
@@ -81,7 +86,9 @@ def trial(task: str, model: Architecture, protocol: Protocol, *, length: int = 8
             batch=protocol.batch,
             options={"length": length, "low": -RANGE, "high": RANGE},
         ),
-        optimiser=Optimiser(steps=protocol.steps, lr=protocol.lr, schedule=protocol.schedule),
+        optimiser=Optimiser(
+            steps=protocol.steps, lr=protocol.lr, schedule=protocol.schedule, decay_from=protocol.decay_from
+        ),
         evaluation=Evaluation(samples=protocol.test_samples, sets=test_sets(protocol, length=length)),
         **changes,
     )

@@ -20,8 +20,8 @@ class OodScale(Study):
     cost = {"smoke": "seconds", "quick": "5 min, 2 cores, 3 tasks", "paper": "20 min, H200"}
     notes = (
         "“homogeneous” is the positional model without biases, trained by the paper's schedule like the others; "
-        "“homogeneous, decayed” takes the same number of steps at lr 1e-3 decayed to 0 by a cosine. "
-        "The quick preset uses that schedule for all.",
+        "“homogeneous, decayed” takes the same number of steps at lr 1e-3, brought down to 0 by a cosine over the last "
+        "60 %. The quick preset takes all three from lr 1e-3 down to 0 by a cosine over all steps.",
     )
 
     def cases(self, task: str, preset: str) -> list[Case]:

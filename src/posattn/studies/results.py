@@ -1,12 +1,10 @@
 """What came out of a study: every seed's figure at every point, beside the published ones, read from the store."""
 
-import json
 import math
 import os
 import statistics
 from collections import defaultdict
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -14,11 +12,11 @@ import torch
 from posattn import engine
 from posattn.engine import Reporter, Store
 from posattn.errors import PosattnError, require
-from posattn.files import make_folder, write_whole
+from posattn.studies import record
 from posattn.studies.base import Case, Study, get
-
-#: Raised when older versions can no longer read what a study wrote down about its run.
-FORMAT = 1
+from posattn.studies.record import Record
+from posattn.train import Trial
+from posattn.train.language import LanguageTrial, Unreachable
 
 
 @dataclass(frozen=True)
@@ -49,23 +47,26 @@ class Point:
 
 @dataclass(frozen=True)
 class Results:
-    """A study as it was run: which preset, which tasks, how many seeds, and every point."""
+    """A study as it was run, and every point of it."""
 
     study: Study
-    preset: str
-    tasks: tuple[str, ...]
-    seeds: int
+    record: Record
     points: tuple[Point, ...]
     cases: tuple[Case, ...]
     devices: tuple[str, ...]
     versions: tuple[str, ...]
     diverged: int
+    unparseable: dict[str, tuple[int, int]]  # by arm: answers in words that hold no number, of how many
 
     @property
-    def command(self) -> str:
-        """The command that gives these results."""
-        named = "".join(f" --task {task}" for task in self.tasks)
-        return f"posattn run {self.study.name}{named} --preset {self.preset} --seeds {self.seeds}"
+    def preset(self) -> str:
+        return self.record.preset
+
+    @property
+    def commands(self) -> list[str]:
+        """The commands that give these results."""
+        every = self.study.chosen(self.record.tasks, self.preset)
+        return self.record.commands(list(dict.fromkeys(case.arm for case in every)))
 
 
 def run(
@@ -73,74 +74,96 @@ def run(
     *,
     preset: str = "quick",
     tasks: tuple[str, ...] = (),
+    arms: tuple[str, ...] = (),
     seeds: int | None = None,
     device: str | torch.device = "auto",
     out: str | os.PathLike[str] = "runs",
     reporter: Reporter | None = None,
 ) -> Results:
-    """Train what is missing, write down what was asked for, and read the results back from the store."""
-    cases, count = study.chosen(tasks, preset), study.seed_count(preset, seeds)
-    trials = [case.seeded(seed) for case in cases for seed in range(count)]
-    store = engine.run(trials, out=out, device=device, reporter=reporter)
-    made = {"format": FORMAT, "study": study.name, "preset": preset, "tasks": list(tasks), "seeds": count}
-    make_folder(store.folder / "studies")
-    write_whole(_record(store, study), json.dumps(made).encode())
+    """Train what is missing, write down what was asked for, and read the results back from the store.
+
+    With `arms` only some models are trained; what an earlier run of the same preset and tasks has of the others stays.
+    """
+    cases, count = study.chosen(tasks, preset, arms), study.seed_count(preset, seeds)
+    trials = [(case, case.seeded(seed)) for case in cases for seed in range(count)]
+    store = engine.run([t for _, t in trials if isinstance(t, Trial)], out=out, device=device, reporter=reporter)
+    left_out: dict[str, str] = {}
+    for case, trial in trials:
+        if isinstance(trial, LanguageTrial) and case.arm not in left_out:
+            try:
+                engine.fine_tune(trial, out=out, device=device, reporter=reporter)
+            except Unreachable as reason:
+                left_out[case.arm] = str(reason)
+    asked = Record(
+        study=study.name,
+        preset=preset,
+        tasks=tasks,
+        language_model=study.language_model,
+        seeds={case.arm: count for case in cases if case.arm not in left_out},
+        left_out=left_out,
+    )
+    record.write(store, asked.joined(record.read(store, study.name)) if arms else asked)
     return results(study.name, out)
 
 
 def results(name: str, out: str | os.PathLike[str] = "runs") -> Results:
     """The results of the last run of a study below a folder."""
     study, store = get(name), Store(out)
-    path = _record(store, study)
-    require(path.is_file(), f"study '{name}' has no finished run below '{store.folder}': start it, posattn run {name}.")
-    try:
-        made = json.loads(path.read_bytes())
-        written, preset, tasks, seeds = made["format"], made["preset"], tuple(made["tasks"]), made["seeds"]
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise PosattnError(f"'{path}' cannot be read ({error}): run the study again, posattn run {name}.") from None
-    require(written <= FORMAT, f"'{path}' was written by a newer version of posattn: install that version.")
-    cases = study.chosen(tasks, preset)
-    rows = _rows(store, {case.seeded(seed).id for case in cases for seed in range(seeds)})
-    missing = [case for case in cases for seed in range(seeds) if case.seeded(seed).id not in rows]
+    made = record.read(store, name)
+    if made is None:
+        raise PosattnError(f"study '{name}' has no finished run below '{store.folder}': start it, posattn run {name}.")
+    if made.language_model is not None:
+        study = study.using(made.language_model)
+    cases = study.chosen(made.tasks, made.preset, tuple(made.seeds))
+    ids = {case.seeded(seed).id: case for case in cases for seed in range(made.seeds[case.arm])}
+    rows = _rows(store, set(ids))
+    missing = [case for trial, case in ids.items() if trial not in rows]
     require(
         not missing,
         f"{len(missing)} trials of study '{name}' are not finished (the first: {missing[0].arm} on {missing[0].task}): "
-        f"run it again, posattn run {name} --preset {preset}."
+        f"run it again, posattn run {name} --preset {made.preset}."
         if missing
         else "",
     )
     everything = [row for found in rows.values() for row in found]
     return Results(
         study=study,
-        preset=preset,
-        tasks=tasks,
-        seeds=seeds,
-        points=tuple(_points(study, cases, seeds, rows)),
+        record=made,
+        points=tuple(_points(study, cases, made.seeds, rows)),
         cases=tuple(cases),
         devices=tuple(sorted({row["device"] for row in everything})),
         versions=tuple(sorted({row["version"] for row in everything})),
         diverged=len({row["trial"] for row in everything if row["diverged_at"] is not None}),
+        unparseable=_unparseable(ids, rows),
     )
 
 
-def _record(store: Store, study: Study) -> Path:
-    return store.folder / "studies" / f"{study.name}.json"
+def _unparseable(ids: dict[str, Case], rows: dict[str, list[dict[str, Any]]]) -> dict[str, tuple[int, int]]:
+    counts: dict[str, tuple[int, int]] = {}
+    for trial, case in ids.items():
+        for row in rows[trial]:
+            if "unparseable" in row:
+                bad, of = counts.get(case.arm, (0, 0))
+                counts[case.arm] = (bad + row["unparseable"], of + row["answers"])
+    return counts
 
 
 def _rows(store: Store, ids: set[str]) -> dict[str, list[dict[str, Any]]]:
     """The scores of the last step, by trial id."""
     rows: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    for row in store.rows():
-        if row["trial"] in ids and row["step"] == row["optimiser.steps"]:
+    for row in store.rows(ids):
+        if row["step"] == row["optimiser.steps"]:
             rows[row["trial"]].append(row)
     return rows
 
 
-def _points(study: Study, cases: list[Case], seeds: int, rows: dict[str, list[dict[str, Any]]]) -> list[Point]:
+def _points(
+    study: Study, cases: list[Case], seeds: dict[str, int], rows: dict[str, list[dict[str, Any]]]
+) -> list[Point]:
     points = []
     for case in cases:
         for name, members in _groups(case).items():
-            ours = [_score(study, rows[case.seeded(seed).id], members) for seed in range(seeds)]
+            ours = [_score(study, rows[case.seeded(seed).id], members) for seed in range(seeds[case.arm])]
             place = case.x if case.x is not None else _scale(name)
             points.append(Point(case.task, case.arm, name, place, tuple(ours), tuple(case.published(name))))
     return points
@@ -149,7 +172,7 @@ def _points(study: Study, cases: list[Case], seeds: int, rows: dict[str, list[di
 def _groups(case: Case) -> dict[str, list[str]]:
     """Test sets that make one point: "c=3, length 1" … "c=3, length 8" are the members of "c=3"."""
     groups: dict[str, list[str]] = defaultdict(list)
-    for test_set in case.trial.evaluation.sets:
+    for test_set in case.test_sets:
         groups[test_set.split(",")[0]].append(test_set)
     return groups
 

@@ -2,7 +2,7 @@
 
 from posattn.studies.results import Point, Results
 
-HEADER = ("task", "model", "test set", "ours", "spread", "published", "ratio")
+HEADER = ("task", "model", "test set", "ours", "spread", "seeds", "published", "ratio")
 
 
 def cells(results: Results) -> list[tuple[str, ...]]:
@@ -21,7 +21,7 @@ def _by_scale(results: Results) -> bool:
 
 def _row(point: Point, *, by_scale: bool) -> tuple[str, ...]:
     published, ratio = point.published_median, point.ratio
-    spread = f"{min(point.ours):.1e}…{max(point.ours):.1e}" if len(point.ours) > 1 else "one seed"
+    spread = f"{min(point.ours):.1e}…{max(point.ours):.1e}" if len(point.ours) > 1 else "–"
     return (
         point.task,
         point.arm,
@@ -29,6 +29,7 @@ def _row(point: Point, *, by_scale: bool) -> tuple[str, ...]:
         point.test_set,
         f"{point.median:.2e}",
         spread,
+        str(len(point.ours)),
         "–" if published is None else f"{published:.2e}",
         "–" if ratio is None else f"{ratio:.3g}",
     )
@@ -37,13 +38,17 @@ def _row(point: Point, *, by_scale: bool) -> tuple[str, ...]:
 def footnotes(results: Results) -> list[str]:
     """What has to be said under every table of the study."""
     notes = [
-        f"Command: {results.command}",
-        f"Device: {', '.join(results.devices)}. Seeds: 0 … {results.seeds - 1}, all shown.",
+        *(f"Command: {command}" for command in results.commands),
+        f"Device: {', '.join(results.devices)}. Ours is the median over seeds 0, 1, …, the spread goes from the lowest "
+        "to the highest of them; none is left out.",
     ]
     if results.preset != "paper":
         notes.append(f"The {results.preset} preset trains less than the paper did, so absolute figures differ.")
     if results.diverged:
         notes.append(f"{results.diverged} trials diverged and count with the weights they had before.")
+    notes += [f"No {arm}: {why}" for arm, why in results.record.left_out.items()]
+    for arm, (bad, of) in results.unparseable.items():
+        notes.append(f"{bad} of {of} answers of {arm} hold no number; the others make its figures.")
     return notes + list(results.study.notes)
 
 

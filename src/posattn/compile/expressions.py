@@ -1,0 +1,328 @@
+"""The language of local functions: what a node may compute from its own registers and the words it received.
+
+    +, −, constants, scaling, relu, min, max, abs       piecewise linear, exact in ReLU units
+    gate(e, shut)                                       e where `shut` is 0, and 0 where it is 1 or more
+    select(bit, e, f)                                   e where the bit is 1, f where it is 0
+    exchange(own, other, upper)                         the smaller of two at the lower node, the larger at the upper
+    positive(e, grid)                                   the bit e > 0, for numbers on a grid
+    call(function, e, …)                                anything else: runs, but can only be compiled by a fit
+
+Expressions are trees of frozen dataclasses. `evaluate` runs one in NumPy, node by node and sample by sample at once;
+`posattn.compile.intervals` bounds its values, `posattn.compile.relu` turns it into weights.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from posattn.errors import PosattnError, require
+
+Number = int | float
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+class Expression:
+    """A value at every node. Built by operators and the functions below."""
+
+    def __add__(self, other: "Expression | Number") -> "Expression":
+        return Sum((self, as_expression(other)))
+
+    __radd__ = __add__
+
+    def __neg__(self) -> "Expression":
+        return Scaled(-1.0, self)
+
+    def __sub__(self, other: "Expression | Number") -> "Expression":
+        return Sum((self, -as_expression(other)))
+
+    def __rsub__(self, other: Number) -> "Expression":
+        return Sum((Constant(float(other)), -self))
+
+    def __mul__(self, factor: Number) -> "Expression":
+        require(
+            isinstance(factor, (int, float)),
+            f"{self} * {factor}: an expression is scaled by a number; the product of two words is not piecewise "
+            "linear. Use call(product, …), which can be fitted.",
+        )
+        return Scaled(float(factor), self)
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, divisor: Number) -> "Expression":
+        require(isinstance(divisor, (int, float)) and divisor != 0, f"{self} / {divisor}: divide by a number but 0.")
+        return self * (1 / divisor)
+
+
+@dataclass(frozen=True)
+class Word(Expression):
+    """A register or a received word, by name."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True)
+class Constant(Expression):
+    value: float
+
+    def __str__(self) -> str:
+        return f"{self.value:g}"
+
+
+@dataclass(frozen=True)
+class Sum(Expression):
+    terms: tuple[Expression, ...]
+
+    def __str__(self) -> str:
+        text = " + ".join(map(str, self.terms))
+        return f"({text.replace('+ -', '− ')})"
+
+
+@dataclass(frozen=True)
+class Scaled(Expression):
+    factor: float
+    of: Expression
+
+    def __str__(self) -> str:
+        return f"-{self.of}" if self.factor == -1 else f"{self.factor:g}·{self.of}"
+
+
+@dataclass(frozen=True)
+class Relu(Expression):
+    of: Expression
+
+    def __str__(self) -> str:
+        return f"relu({self.of})"
+
+
+@dataclass(frozen=True)
+class Minimum(Expression):
+    one: Expression
+    other: Expression
+
+    def __str__(self) -> str:
+        return f"min({self.one}, {self.other})"
+
+
+@dataclass(frozen=True)
+class Maximum(Expression):
+    one: Expression
+    other: Expression
+
+    def __str__(self) -> str:
+        return f"max({self.one}, {self.other})"
+
+
+@dataclass(frozen=True)
+class Gate(Expression):
+    """`of` where `shut` is 0, and 0 where it is 1 or more."""
+
+    of: Expression
+    shut: Expression
+
+    def __str__(self) -> str:
+        return f"gate({self.of}, shut={self.shut})"
+
+
+@dataclass(frozen=True)
+class Select(Expression):
+    """`one` where the bit is 1, `zero` where it is 0; `unless` is the complement of the bit."""
+
+    bit: Expression
+    unless: Expression
+    one: Expression
+    zero: Expression
+
+    def __str__(self) -> str:
+        return f"({self.one} if {self.bit} else {self.zero})"
+
+
+@dataclass(frozen=True)
+class Exchange(Expression):
+    """min(own, other) where the bit `upper` is 0, max(own, other) where it is 1; `lower` is its complement."""
+
+    own: Expression
+    other: Expression
+    upper: Expression
+    lower: Expression
+
+    def __str__(self) -> str:
+        return f"(max if {self.upper} else min)({self.own}, {self.other})"
+
+
+@dataclass(frozen=True)
+class Positive(Expression):
+    """1 where `of` is at least `grid`, 0 where it is at most 0; in between there must be nothing."""
+
+    of: Expression
+    grid: float
+
+    def __str__(self) -> str:
+        return f"[{self.of} > 0]"
+
+
+@dataclass(frozen=True)
+class Call(Expression):
+    """A function that is not piecewise linear."""
+
+    name: str
+    function: Callable[..., Any]
+    arguments: tuple[Expression, ...]
+
+    def __str__(self) -> str:
+        return f"{self.name}({', '.join(map(str, self.arguments))})"
+
+
+def as_expression(value: "Expression | Number") -> Expression:
+    if isinstance(value, Expression):
+        return value
+    require(
+        isinstance(value, (int, float)) and math.isfinite(value),
+        f"{value!r} is no expression: use words, finite numbers, and the functions of posattn.compile.",
+    )
+    return Constant(float(value))
+
+
+def word(name: str) -> Expression:
+    """A register or a received word, by name."""
+    return Word(name)
+
+
+def relu(value: Expression) -> Expression:
+    return Relu(value)
+
+
+def minimum(one: "Expression | Number", other: "Expression | Number") -> Expression:
+    return Minimum(as_expression(one), as_expression(other))
+
+
+def maximum(one: "Expression | Number", other: "Expression | Number") -> Expression:
+    return Maximum(as_expression(one), as_expression(other))
+
+
+def absolute(value: Expression) -> Expression:
+    return Maximum(value, -value)
+
+
+def gate(value: "Expression | Number", *, shut: Expression) -> Expression:
+    """`value` where `shut` is 0, and 0 where it is 1 or more."""
+    return Gate(as_expression(value), shut)
+
+
+def select(
+    bit: Expression, one: "Expression | Number", zero: "Expression | Number", *, unless: Expression | None = None
+) -> Expression:
+    """`one` where the bit is 1, `zero` where it is 0. A register that holds the complement, `unless`, saves a layer."""
+    return Select(bit, 1 - bit if unless is None else unless, as_expression(one), as_expression(zero))
+
+
+def exchange(own: Expression, other: Expression, *, upper: Expression, lower: Expression | None = None) -> Expression:
+    """Compare-exchange: the smaller one where the bit `upper` is 0, the larger one where it is 1."""
+    return Exchange(own, other, upper, 1 - upper if lower is None else lower)
+
+
+def positive(value: Expression, *, grid: float = 1.0) -> Expression:
+    """The bit `value > 0`, for values that are multiples of `grid`."""
+    require(grid > 0, f"grid={grid}: the distance between two neighbours, above 0.")
+    return Positive(value, grid)
+
+
+def equal(one: Expression, other: "Expression | Number", *, grid: float = 1.0) -> Expression:
+    """The bit `one == other`, for values that are multiples of `grid`."""
+    return relu(1 - absolute(one - as_expression(other)) / grid)
+
+
+def distance(one: Expression, other: "Expression | Number") -> Expression:
+    """|one − other| as the sum of two units: 0 or at least 1 for whole numbers, so it can shut a gate."""
+    difference = one - as_expression(other)
+    return relu(difference) + relu(-difference)
+
+
+def call(function: Callable[..., Any], *arguments: Expression, name: str | None = None) -> Expression:
+    """Any function of NumPy arrays. It runs in the interpreter; compiling it needs a fit."""
+    return Call(name or getattr(function, "__name__", "function"), function, arguments)
+
+
+def product(one: Array, other: Array) -> Array:
+    """The product of two words: outside the language, but known to the fits."""
+    return one * other
+
+
+def children(expression: Expression) -> Iterator[Expression]:
+    """What an expression is made of directly."""
+    for field in fields(expression):  # type: ignore[arg-type]  # every kind of expression is a dataclass
+        held = getattr(expression, field.name)
+        if isinstance(held, Expression):
+            yield held
+        elif isinstance(held, tuple):
+            yield from (entry for entry in held if isinstance(entry, Expression))
+
+
+def walk(expression: Expression) -> Iterator[Expression]:
+    """An expression and everything in it."""
+    yield expression
+    for child in children(expression):
+        yield from walk(child)
+
+
+def words_of(expression: Expression) -> set[str]:
+    """The names of the words that an expression reads."""
+    return {part.name for part in walk(expression) if isinstance(part, Word)}
+
+
+def renamed(expression: Expression, names: Mapping[str, str]) -> Expression:
+    """The same expression with other words."""
+    if isinstance(expression, Word):
+        return Word(names.get(expression.name, expression.name))
+    changed: dict[str, Any] = {}
+    for field in fields(expression):  # type: ignore[arg-type]
+        held = getattr(expression, field.name)
+        if isinstance(held, Expression):
+            changed[field.name] = renamed(held, names)
+        elif isinstance(held, tuple):
+            changed[field.name] = tuple(renamed(e, names) if isinstance(e, Expression) else e for e in held)
+        else:
+            changed[field.name] = held
+    return type(expression)(**changed)
+
+
+def evaluate(expression: Expression, words: Mapping[str, Array]) -> Array:
+    """The expression's value, in the dtype of the words."""
+    match expression:
+        case Word(name):
+            return words[name]
+        case Constant(value):
+            some = next(iter(words.values()))
+            return np.full_like(some, value)
+        case Sum(terms):
+            total = evaluate(terms[0], words)
+            for term in terms[1:]:
+                total = total + evaluate(term, words)
+            return total
+        case Scaled(factor, of):
+            held = evaluate(of, words)
+            return held * held.dtype.type(factor)
+        case Relu(of):
+            return np.maximum(evaluate(of, words), 0)
+        case Minimum(one, other):
+            return np.minimum(evaluate(one, words), evaluate(other, words))
+        case Maximum(one, other):
+            return np.maximum(evaluate(one, words), evaluate(other, words))
+        case Gate(of, shut):
+            return np.where(evaluate(shut, words) > 0, 0, evaluate(of, words))
+        case Select(bit, _, one, zero):
+            return np.where(evaluate(bit, words) == 1, evaluate(one, words), evaluate(zero, words))
+        case Exchange(own, other, upper, _):
+            a, b = evaluate(own, words), evaluate(other, words)
+            return np.where(evaluate(upper, words) == 1, np.maximum(a, b), np.minimum(a, b))
+        case Positive(of, _):
+            held = evaluate(of, words)
+            return (held > 0).astype(held.dtype)
+        case Call(_, function, arguments):
+            return np.asarray(function(*(evaluate(argument, words) for argument in arguments)))
+    raise PosattnError(f"{expression!r} is no expression of posattn.compile.")

@@ -1,0 +1,102 @@
+"""Between which two numbers an expression lies, when its words lie between known ones. Sound, node by node.
+
+The bounds decide how large a gate's constant must be, and what the compiled model's domain is. Compare-exchange,
+selection and gates are bounded as what they are (one of their two values), not as the sums of ReLU units that they
+become: those would let the bounds grow threefold with every round.
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from posattn.compile.expressions import (
+    Array,
+    Call,
+    Constant,
+    Exchange,
+    Expression,
+    Gate,
+    Maximum,
+    Minimum,
+    Positive,
+    Relu,
+    Scaled,
+    Select,
+    Sum,
+    Word,
+)
+from posattn.errors import PosattnError
+
+#: Samples of an argument's interval that bound a function from outside the language.
+PROBES = 129
+
+
+class Interval(NamedTuple):
+    """Lower and upper bounds, one for every node."""
+
+    low: Array
+    high: Array
+
+    @property
+    def reach(self) -> float:
+        """The largest magnitude at any node."""
+        return float(max(np.abs(self.low).max(), np.abs(self.high).max()))
+
+    def hull(self, other: "Interval") -> "Interval":
+        return Interval(np.minimum(self.low, other.low), np.maximum(self.high, other.high))
+
+
+def bounds(expression: Expression, words: Mapping[str, Interval]) -> Interval:
+    """Bounds of an expression, from those of its words."""
+    match expression:
+        case Word(name):
+            return words[name]
+        case Constant(value):
+            some = next(iter(words.values())).low
+            return Interval(np.full_like(some, value), np.full_like(some, value))
+        case Sum(terms):
+            parts = [bounds(term, words) for term in terms]
+            return Interval(sum(part.low for part in parts), sum(part.high for part in parts))  # type: ignore[arg-type]
+        case Scaled(factor, of):
+            held = bounds(of, words)
+            return Interval(*sorted_pair(factor * held.low, factor * held.high))
+        case Relu(of):
+            held = bounds(of, words)
+            return Interval(np.maximum(held.low, 0), np.maximum(held.high, 0))
+        case Minimum(one, other):
+            a, b = bounds(one, words), bounds(other, words)
+            return Interval(np.minimum(a.low, b.low), np.minimum(a.high, b.high))
+        case Maximum(one, other):
+            a, b = bounds(one, words), bounds(other, words)
+            return Interval(np.maximum(a.low, b.low), np.maximum(a.high, b.high))
+        case Gate(of, _):
+            held = bounds(of, words)
+            return Interval(np.minimum(held.low, 0), np.maximum(held.high, 0))
+        case Select(_, _, one, zero):
+            return bounds(one, words).hull(bounds(zero, words))
+        case Exchange(own, other, _, _):
+            return bounds(own, words).hull(bounds(other, words))
+        case Positive(of, _):
+            held = bounds(of, words)
+            return Interval(np.zeros_like(held.low), np.ones_like(held.low))
+        case Call():
+            return _probed(expression, words)
+    raise PosattnError(f"{expression!r} is no expression of posattn.compile.")
+
+
+def sorted_pair(one: Array, other: Array) -> tuple[Array, Array]:
+    return np.minimum(one, other), np.maximum(one, other)
+
+
+def _probed(expression: Call, words: Mapping[str, Interval]) -> Interval:
+    """The function's least and largest value on a grid over its arguments' intervals: for a fit, not a proof."""
+    places = np.linspace(0.0, 1.0, PROBES)
+    grids = []
+    for argument in expression.arguments:
+        held = bounds(argument, words)
+        grids.append(held.low[:, None] + (held.high - held.low)[:, None] * places)
+    if len(grids) == 2:
+        grids = [grids[0][:, :, None].repeat(PROBES, 2), grids[1][:, None, :].repeat(PROBES, 1)]
+    values = np.asarray(expression.function(*grids)).reshape(grids[0].shape[0], -1)
+    return Interval(values.min(1), values.max(1))

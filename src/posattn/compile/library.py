@@ -1,0 +1,277 @@
+"""Parallel algorithms that come with posattn, for any length of at least 1.
+
+    cumsum, cummin, cummax, max-subarray     ⌈log₂ n⌉ rounds: scans by doubling (Hillis and Steele 1986)
+    sort                                     ⌈log₂ n⌉(⌈log₂ n⌉ + 1)/2 rounds: bitonic
+    argsort                                  one more; keys on a grid, ties in the order in which they came
+    cummedian                                sort's and two more, on n(n + 3)/2 nodes: every prefix is sorted
+    reduce                                   scan and broadcast
+    broadcast, permute                       1 round; permute by a Beneš network 2⌈log₂ n⌉ − 1
+    fetch                                    x[from[i]] at every i, for addresses that are data (`posattn.compile.mpc`)
+
+Each has an oracle, the same function in NumPy.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from posattn.compile import mpc
+from posattn.compile.benes import benes
+from posattn.compile.expressions import gate, maximum, minimum, relu, word
+from posattn.compile.networks import carrying_sort_rounds, doublings, place_bits, rows_sort_rounds, sort_rounds
+from posattn.compile.program import Program, Round, reads
+from posattn.errors import require, unknown
+
+x, left = word("x"), word("left")
+
+
+def _check_length(length: int) -> None:
+    whole = isinstance(length, int) and not isinstance(length, bool)
+    require(whole and length >= 1, f"length={length!r}: a program works on at least one number.")
+
+
+def cumsum(length: int) -> Program:
+    """Sums of all prefixes: add what is 1, then 2, then 4 … nodes to the left."""
+    _check_length(length)
+    rounds = [
+        Round(
+            receive={"left": reads("x", [i - shift if i >= shift else None for i in range(length)])},
+            update={"x": x + left},
+            note=f"add the sum that ends {shift} to the left",
+        )
+        for shift in doublings(length)
+    ]
+    return _simple("cumsum", length, rounds, lambda v: np.cumsum(v, axis=1))
+
+
+def cummin(length: int) -> Program:
+    """Minima of all prefixes. Who has nobody that far to the left reads node 0: min does not mind reading twice."""
+    return _extremum("cummin", length, minimum, np.minimum.accumulate, pad=1.0)
+
+
+def cummax(length: int) -> Program:
+    """Maxima of all prefixes."""
+    return _extremum("cummax", length, maximum, np.maximum.accumulate, pad=-1.0)
+
+
+def _extremum(name: str, length: int, combine: Callable[..., Any], oracle: Callable[..., Any], pad: float) -> Program:
+    _check_length(length)
+    rounds = [
+        Round(
+            receive={"left": reads("x", [max(i - shift, 0) for i in range(length)])},
+            update={"x": combine(x, left)},
+            note=f"compare with what ends {shift} to the left",
+        )
+        for shift in doublings(length)
+    ]
+    return _simple(name, length, rounds, lambda v: oracle(v, axis=1), pad=pad)
+
+
+def max_subarray(length: int) -> Program:
+    """Largest sum of a non-empty subarray of every prefix: blocks know their sum, best start, best end and best.
+
+    A block and the one to its left make one: sum = sum₁ + sum₂, start = max(start₁, sum₁ + start₂), end = max(end₂,
+    end₁ + sum₂), best = max(best₁, best₂, end₁ + start₂). Where there is nothing to the left, the words are 0, which
+    is right but for start₁ and best₁: these are gated by `alone`, a bit for every round.
+    """
+    _check_length(length)
+    names = ("sum", "start", "end", "best")
+    alone = {f"alone{shift}": tuple(float(i < shift) for i in range(length)) for shift in doublings(length)}
+    rounds = []
+    for shift in doublings(length):
+        sources = [i - shift if i >= shift else None for i in range(length)]
+        before = dict.fromkeys(names, "x") if shift == 1 else {name: name for name in names}
+        total, start, end, best = (word(before[name]) for name in names)
+        total_, start_, end_, best_ = (word(f"{name} left") for name in names)
+        shut = word(f"alone{shift}")
+        joined = total_ + start
+        rounds.append(
+            Round(
+                receive={f"{name} left": reads(before[name], sources) for name in names},
+                update={
+                    "sum": total_ + total,
+                    "start": joined + gate(relu(start_ - joined), shut=shut),
+                    "end": maximum(end, end_ + total),
+                    "best": maximum(maximum(best, end_ + start), best + gate(relu(best_ - best), shut=shut)),
+                },
+                note=f"join with the block that ends {shift} to the left",
+            )
+        )
+    rounds = rounds or [Round(update={"best": x}, note="a single number")]
+    return Program(
+        name="max-subarray",
+        length=length,
+        nodes=length,
+        registers=("x", *names, *alone),
+        rounds=tuple(rounds),
+        outputs=("best",),
+        constants=alone,
+        oracle=_best_subarrays,
+    )
+
+
+def _best_subarrays(v: np.ndarray) -> np.ndarray:
+    """Over all pairs of ends, by brute force."""
+    sums = np.concatenate([np.zeros_like(v[:, :1]), np.cumsum(v, axis=1)], axis=1)
+    return np.stack(
+        [
+            np.max([sums[:, stop] - sums[:, :stop].min(axis=1) for stop in range(1, end + 1)], axis=0)
+            for end in range(1, v.shape[1] + 1)
+        ],
+        axis=1,
+    )
+
+
+def sort(length: int) -> Program:
+    """Ascending."""
+    _check_length(length)
+    constants = place_bits(range(length))
+    return _simple("sort", length, sort_rounds(length), lambda v: np.sort(v, axis=1), constants=constants, pad=1.0)
+
+
+def argsort(length: int, grid: float = 1.0) -> Program:
+    """Where each number of the sorted sequence was; equal numbers keep their order. Numbers lie on a grid."""
+    _check_length(length)
+    require(grid > 0, f"grid={grid}: the distance between two neighbouring numbers, above 0.")
+    finer = grid / (1 << (length - 1).bit_length())
+    constants = place_bits(range(length)) | {
+        "tie": tuple(finer * i for i in range(length)),
+        "place": tuple(float(i) for i in range(length)),
+    }
+    first = Round(update={"x": x + word("tie"), "index": word("place")}, note="break ties by place")
+    rounds = carrying_sort_rounds(range(length), length, key="x", carried=["index"], grid=finer)
+    return Program(
+        name="argsort",
+        length=length,
+        nodes=length,
+        registers=("x", "index", *constants),
+        rounds=(first, *rounds),
+        outputs=("index",),
+        constants=constants,
+        pad=1.0,
+        grid=grid,
+        oracle=lambda v: np.argsort(v, axis=1, kind="stable").astype(v.dtype),
+    )
+
+
+def cummedian(length: int) -> Program:
+    """Medians of all prefixes (the midpoint of two for an even count): node (i, j) gets x_j, every row i is sorted."""
+    _check_length(length)
+    rows = [[length + i * (i + 1) // 2 + j for j in range(i + 1)] for i in range(length)]
+    total = length + length * (length + 1) // 2
+    places, spread = [0] * total, [None] * total
+    lower, upper = [None] * total, [None] * total
+    for i, row in enumerate(rows):
+        lower[i], upper[i] = row[i // 2], row[(i + 1) // 2]  # type: ignore[call-overload]
+        for j, node in enumerate(row):
+            places[node], spread[node] = j, j  # type: ignore[call-overload]
+    constants = place_bits(places)
+    rounds = [
+        Round(receive={"copy": reads("x", spread)}, update={"y": word("copy")}, note="every prefix gets its numbers"),
+        *rows_sort_rounds(rows, total, "y"),
+        Round(
+            receive={"below": reads("y", lower), "above": reads("y", upper)},
+            update={"x": word("below") / 2 + word("above") / 2},
+            note="the middle of every row",
+        ),
+    ]
+    return Program(
+        name="cummedian",
+        length=length,
+        nodes=total,
+        registers=("x", "y", *constants),
+        rounds=tuple(rounds),
+        constants=constants,
+        oracle=lambda v: np.stack([np.median(v[:, : i + 1], axis=1) for i in range(v.shape[1])], axis=1),
+    )
+
+
+def reduce(length: int, operation: str = "sum") -> Program:
+    """The sum, min or max of all numbers, at every node: a scan, then the last node tells."""
+    scans = {"sum": (cumsum, np.sum), "min": (cummin, np.min), "max": (cummax, np.max)}
+    if operation not in scans:
+        raise unknown("operation", operation, scans)
+    scan, whole = scans[operation]
+    made = scan(length)
+    rounds = (*made.rounds, *broadcast(length, source=length - 1).rounds)
+    oracle = lambda v: np.repeat(whole(v, axis=1, keepdims=True), v.shape[1], axis=1)  # noqa: E731
+    return _simple(f"reduce-{operation}" if operation != "sum" else "reduce", length, rounds, oracle, pad=made.pad)
+
+
+def broadcast(length: int, source: int = 0) -> Program:
+    """One node's number, at every node."""
+    _check_length(length)
+    require(0 <= source < length, f"source={source}: a node of 0 … {length - 1}.")
+    tell = Round(
+        receive={"told": reads("x", [source] * length)}, update={"x": word("told")}, note=f"node {source} tells all"
+    )
+    oracle = lambda v: np.repeat(v[:, source : source + 1], v.shape[1], axis=1)  # noqa: E731
+    return _simple("broadcast", length, [tell], oracle, pad=None if source else 0.0)
+
+
+def permute(length: int, destinations: Sequence[int] | None = None, route: str = "benes") -> Program:
+    """The number of node i goes to node destinations[i] (default: reversed), by a Beneš network or directly."""
+    _check_length(length)
+    targets = list(destinations) if destinations is not None else list(range(length))[::-1]
+    require(len(targets) == length, f"{len(targets)} destinations for length {length}: name one for each node.")
+    stages = benes(targets)
+    if route == "direct":
+        stages = [tuple(int(source) for source in np.argsort(targets))]
+    elif route != "benes":
+        raise unknown("route", route, ("benes", "direct"))
+    rounds = [
+        Round(receive={"taken": reads("x", stage)}, update={"x": word("taken")}, note="switches") for stage in stages
+    ]
+    return _simple("permute", length, rounds, lambda v: v[:, np.argsort(targets)], pad=None)
+
+
+def fetch(length: int, route: str = "sort") -> Program:
+    """x[from[i]] at every node i, for a permutation `from` that is data: ask, then answer, two rounds of an MPC."""
+    _check_length(length)
+    return mpc.to_program(mpc.fetch(length), route=route)
+
+
+def _simple(
+    name: str,
+    length: int,
+    rounds: Sequence[Round],
+    oracle: Callable[..., Any],
+    *,
+    constants: dict[str, tuple[float, ...]] | None = None,
+    pad: float | None = 0.0,
+) -> Program:
+    """A program on one register."""
+    constants = constants or {}
+    return Program(
+        name=name,
+        length=length,
+        nodes=length,
+        registers=("x", *constants),
+        rounds=tuple(rounds),
+        constants=constants,
+        pad=pad,
+        oracle=oracle,
+    )
+
+
+PROGRAMS: dict[str, Callable[..., Program]] = {
+    "cumsum": cumsum,
+    "cummin": cummin,
+    "cummax": cummax,
+    "cummedian": cummedian,
+    "sort": sort,
+    "argsort": argsort,
+    "max-subarray": max_subarray,
+    "reduce": reduce,
+    "broadcast": broadcast,
+    "permute": permute,
+    "fetch": fetch,
+}
+
+
+def get(name: str, length: int, **options: Any) -> Program:
+    """The library's program of this name for a length."""
+    if name not in PROGRAMS:
+        raise unknown("program", name, PROGRAMS)
+    return PROGRAMS[name](length, **options)

@@ -1,0 +1,175 @@
+"""Attention as communication: an encoding P, and W_Q and W_K that make softmax select one node exactly.
+
+A pattern says for every node which node it reads (−1: the sink, which holds 0). With keys k_j and queries q_i,
+
+    one-hot    k_j = e_j, q_i = e_t(i)                                q·k is 1 at t(i) and 0 elsewhere: any pattern
+    binary     k_j = ±1 bits of j, q_i = those of i, some flipped     largest at j = i xor mask, by 2: hypercube edges
+    parabolic  k_j = (1, j, j²), q_i = (−t², 2t, −1)                  q·k = −(j − t)², for t = a·i + b: shifts,
+                                                                      reversals, broadcasts; a t beyond the border reads
+                                                                      the border's node, so the sink is at index −1
+    targets    as parabolic, with columns t(i) and t(i)² in P         any pattern, two columns for each not affine one
+
+Everything is an integer, scaled by a power of two, so the logits are exact in float32, and the gap is so large that all
+weights but one are exactly 0. `choose` takes the encoding with the fewest dimensions that fits every pattern.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from posattn.compile.expressions import Array
+
+#: Node −1: where a node reads from that receives nothing.
+SINK = -1
+Pattern = tuple[int, ...]
+
+#: exp of minus this is 0, in float64 too (it is so below −745).
+UNDERFLOW = 1024
+#: Integers up to here are exact in float32.
+EXACT = 2**24
+
+
+@dataclass(frozen=True)
+class Positions:
+    """P (the sink's row is last, where there is one), W_K, and a W_Q for every pattern; d × d each."""
+
+    name: str
+    matrix: Array
+    key: Array
+    queries: dict[Pattern, Array]
+
+    @property
+    def width(self) -> int:
+        return self.matrix.shape[1]
+
+
+def choose(patterns: Sequence[Pattern], nodes: int, *, sink: bool) -> Positions:
+    """The smallest encoding that realises every pattern exactly."""
+    fitting = [
+        positions
+        for build in (_binary, _parabolic, _one_hot, _targets)
+        if (positions := build(patterns, nodes, sink)) is not None
+    ]
+    return min(fitting, key=lambda positions: positions.width)
+
+
+def _scale(width: int, gap: float) -> float:
+    """A power of two that makes the gap between logits large enough, after their division by √d."""
+    return 2.0 ** math.ceil(math.log2(UNDERFLOW * math.sqrt(width) / gap))
+
+
+def _one_hot(patterns: Sequence[Pattern], nodes: int, sink: bool) -> Positions:
+    width = nodes + sink
+    scale = _scale(width, 1.0)
+    queries = {}
+    for pattern in patterns:
+        query = np.zeros((width, width))
+        targets = (*pattern, SINK) if sink else pattern
+        query[np.arange(width), [target % width for target in targets]] = scale
+        queries[pattern] = query
+    return Positions("one-hot", np.eye(width), np.eye(width), queries)
+
+
+def _binary(patterns: Sequence[Pattern], nodes: int, sink: bool) -> Positions | None:
+    bits = nodes.bit_length() - 1
+    if sink or nodes < 2 or nodes != 1 << bits:
+        return None
+    signs = 1.0 - 2.0 * ((np.arange(nodes)[:, None] >> np.arange(bits)) & 1)
+    scale = _scale(bits, 2.0)
+    queries = {}
+    for pattern in patterns:
+        mask = pattern[0]
+        if any(target != node ^ mask for node, target in enumerate(pattern)):
+            return None
+        queries[pattern] = np.diag([-scale if mask >> bit & 1 else scale for bit in range(bits)])
+    return Positions("binary", signs, np.eye(bits), queries)
+
+
+def _parabola(nodes: int, sink: bool) -> Array:
+    index = np.append(np.arange(nodes), SINK) if sink else np.arange(nodes)
+    return np.stack([np.ones_like(index), index, index**2], axis=1).astype(np.float64)
+
+
+def _parabolic(patterns: Sequence[Pattern], nodes: int, sink: bool) -> Positions | None:
+    scale = _scale(3, 1.0)
+    queries = {}
+    for pattern in patterns:
+        found = affine(pattern, nodes, sink=sink)
+        if found is None or not _exact(found, nodes):
+            return None
+        queries[pattern] = scale * _affine_query(*found)
+    return Positions("parabolic", _parabola(nodes, sink), np.eye(3), queries)
+
+
+def _affine_query(slope: int, offset: int) -> Array:
+    """(1, i, i²) ↦ (−t², 2t, −1) for t = slope·i + offset."""
+    return np.array(
+        [
+            [-(offset**2), 2 * offset, -1],
+            [-2 * slope * offset, 2 * slope, 0],
+            [-(slope**2), 0, 0],
+        ],
+        dtype=np.float64,
+    )
+
+
+def _targets(patterns: Sequence[Pattern], nodes: int, sink: bool) -> Positions | None:
+    if 4 * nodes**2 > EXACT:
+        return None
+    matrix, lines = _parabola(nodes, sink), {}
+    for pattern in patterns:
+        lines[pattern] = affine(pattern, nodes, sink=sink)
+        if lines[pattern] is None or not _exact(lines[pattern], nodes):
+            lines[pattern] = None
+            target = np.array((*pattern, SINK) if sink else pattern, dtype=np.float64)
+            matrix = np.concatenate([matrix, np.stack([target, target**2], axis=1)], axis=1)
+    width = matrix.shape[1]
+    scale, queries, column = _scale(width, 1.0), {}, 3
+    for pattern in patterns:
+        query = np.zeros((width, width))
+        line = lines[pattern]
+        if line is not None:
+            query[:3, :3] = scale * _affine_query(*line)
+        else:
+            query[column, 1] = 2 * scale
+            query[column + 1, 0] = -scale
+            query[0, 2] = -scale
+            column += 2
+        queries[pattern] = query
+    key = np.zeros((width, width))
+    key[:3, :3] = np.eye(3)
+    return Positions("targets", matrix, key, queries)
+
+
+def _exact(line: tuple[int, int] | None, nodes: int) -> bool:
+    """Whether every partial sum of −t² + 2t·j − j², and of t² from its parts, is an exact integer in float32."""
+    assert line is not None
+    reach = max(abs(line[0]) * nodes + abs(line[1]), nodes)
+    return 4 * reach**2 <= EXACT
+
+
+def affine(pattern: Pattern, nodes: int, *, sink: bool) -> tuple[int, int] | None:
+    """(a, b) such that every node i reads a·i + b, moved to the border's node where that is outside; None: no such.
+
+    With a sink the lower border is the sink at −1, and it has to read itself.
+    """
+    low, high = (SINK if sink else 0), nodes - 1
+    inner = [(node, target) for node, target in enumerate(pattern) if low < target < high]
+    slopes = [0, 1, -1]
+    if len(inner) >= 2:
+        (i, s), (j, t) = inner[0], inner[1]
+        slopes = [(t - s) // (j - i)]
+    index = np.append(np.arange(nodes), SINK) if sink else np.arange(nodes)
+    wanted = np.array((*pattern, SINK) if sink else pattern)
+    for slope in slopes:
+        if inner:
+            offsets = [inner[0][1] - slope * inner[0][0]]
+        else:  # every node reads a border: the line crosses from one to the other somewhere
+            first = next((node for node, target in enumerate(pattern) if target != pattern[0]), 0)
+            offsets = [pattern[0], pattern[first] - slope * first, pattern[-1] - slope * (nodes - 1)]
+        for offset in offsets:
+            if np.array_equal(np.clip(slope * index + offset, low, high), wanted):
+                return slope, offset
+    return None

@@ -1,0 +1,46 @@
+"""Fine-tune a language model where the store does not hold the result yet, and keep it there (not the weights)."""
+
+import os
+import time
+
+import torch
+
+import posattn
+from posattn import devices
+from posattn.engine.progress import Bar, Reporter
+from posattn.engine.store import Store
+from posattn.train import language
+from posattn.train.language import LanguageTrial
+
+
+def fine_tune(
+    trial: LanguageTrial,
+    *,
+    out: str | os.PathLike[str] = "runs",
+    device: str | torch.device = "auto",
+    reporter: Reporter | None = None,
+) -> Store:
+    """Run one trial of a language model. Its weights are gigabytes that anyone can make again, so they are not kept."""
+    store, where = Store(out), devices.resolve(device)
+    store.prepare()
+    if store.finished(trial):
+        return store
+    began = time.monotonic()
+    with reporter or Bar() as report:
+        report.start(f"{trial.model} on {trial.task}", trial.steps, 0)
+        try:
+            scores = language.fine_tune(trial, device=where, report=lambda step, loss: report.update(step, [loss]))
+        except language.Unreachable as reason:
+            report.say(f"{reason} The study goes on without it.")
+            raise
+    metrics = {
+        "scores": scores,
+        "diverged_at": None,
+        "device": torch.cuda.get_device_name(where) if where.type == "cuda" else "cpu",
+        "fleet": 1,
+        "seconds": round(time.monotonic() - began, 3),
+        "version": posattn.__version__,
+        "torch": str(torch.__version__),
+    }
+    store.write(trial, None, metrics)
+    return store

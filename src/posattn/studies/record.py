@@ -1,0 +1,86 @@
+"""What a study was asked for: which preset and tasks, and how many seeds of each model. Kept beside the results.
+
+Models may be added one by one, `--model standard --seeds 3` after ten seeds of the others: the record then holds them
+together, and the tables show how many seeds each one has. Another preset or other tasks begin a new record.
+"""
+
+import json
+import shlex
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from posattn.engine import Store
+from posattn.errors import PosattnError, require
+from posattn.files import make_folder, write_whole
+
+#: Raised when older versions can no longer read a record.
+FORMAT = 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class Record:
+    """One study as it was run."""
+
+    study: str
+    preset: str
+    tasks: tuple[str, ...]
+    language_model: str | None = None
+    seeds: dict[str, int] = field(default_factory=dict)  # by arm; an arm that is not here is not in the tables
+    left_out: dict[str, str] = field(default_factory=dict)  # arms that could not be run, and why
+
+    def joined(self, older: "Record | None") -> "Record":
+        """This record and what an older one holds of other arms, where both are of the same run."""
+        same = ("study", "preset", "tasks", "language_model")
+        if older is None or any(getattr(self, name) != getattr(older, name) for name in same):
+            return self
+        seeds = older.seeds | self.seeds
+        left_out = {arm: why for arm, why in (older.left_out | self.left_out).items() if arm not in self.seeds}
+        return Record(**(asdict(self) | {"seeds": seeds, "left_out": left_out}))
+
+    def commands(self, arms: list[str]) -> list[str]:
+        """The commands that give these results; `arms` are all that the study has."""
+        by_count: dict[int, list[str]] = {}
+        for arm, count in self.seeds.items():
+            by_count.setdefault(count, []).append(arm)
+        return [self._command([] if set(some) == set(arms) else some, count) for count, some in by_count.items()]
+
+    def _command(self, arms: list[str], seeds: int) -> str:
+        words = ["posattn", "run", self.study]
+        words += [word for task in self.tasks for word in ("--task", task)]
+        words += [word for arm in arms for word in ("--model", arm)]
+        words += ["--preset", self.preset, "--seeds", str(seeds)]
+        words += ["--gpt2", self.language_model] if self.language_model else []
+        return shlex.join(words)
+
+
+def path_of(store: Store, study: str) -> Path:
+    return store.folder / "studies" / f"{study}.json"
+
+
+def recorded(store: Store) -> list[str]:
+    """The studies that were run below a folder."""
+    return sorted(path.stem for path in (store.folder / "studies").glob("*.json"))
+
+
+def write(store: Store, record: Record) -> None:
+    path = path_of(store, record.study)
+    make_folder(path.parent)
+    write_whole(path, json.dumps({"format": FORMAT} | asdict(record)).encode())
+
+
+def read(store: Store, study: str) -> Record | None:
+    """The record of a study's last run, if there was one."""
+    path = path_of(store, study)
+    if not path.is_file():
+        return None
+    again = f"run the study again, posattn run {study}"
+    try:
+        held = json.loads(path.read_bytes())
+        written = held.pop("format")
+        newer = isinstance(written, int) and written > FORMAT
+        require(not newer, f"'{path}' was written by a newer version of posattn: install that version.")
+        if written != FORMAT:
+            raise ValueError(f"format {written}")
+        return Record(**(held | {"tasks": tuple(held["tasks"])}))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise PosattnError(f"'{path}' cannot be read ({error}): {again}.") from None

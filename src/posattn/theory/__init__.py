@@ -1,0 +1,1 @@
+"""What theory promises: bounds and closed-form dynamics, one file a result."""
