@@ -1,8 +1,10 @@
 """The command `posattn`: what it prints, what it refuses, and how it ends."""
 
+import html
 import json
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -149,10 +151,10 @@ def test_tasks_lists_every_task_with_an_example_computed_on_the_spot(run: Any, m
 
 
 def test_unknown_command_is_refused_with_the_nearest(run: Any) -> None:
-    ended = run("trian")
+    ended = run("stuides")
     assert (ended.code, ended.out) == (2, "")
-    assert "No such command 'trian'" in ended.err
-    assert "Did you mean 'train'?" in ended.err
+    assert "No such command 'stuides'" in ended.err
+    assert "Did you mean 'studies'?" in ended.err
 
 
 def test_unknown_option_is_refused_with_the_nearest(run: Any) -> None:
@@ -369,6 +371,167 @@ def test_every_model_trains_at_every_precision(run: Any, tmp_path: Path, model: 
         assert row["loss"] == pytest.approx(other["loss"], rel=0.05 if precision == "bf16" else 1e-3)
 
 
+# ---- run and report
+
+SMOKE = ["--preset", "smoke", "--device", "cpu"]
+
+
+@pytest.fixture
+def without_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Drawing takes most of a smoke run's time."""
+    monkeypatch.setattr("posattn.report.rendered", lambda figure, kind: kind.encode())
+
+
+def tabled(text: str) -> list[list[str]]:
+    """The rows of a study's table, which has no lines between its cells."""
+    rows = [re.split(r"  +", line.strip()) for line in text.splitlines()]
+    start = next(at for at, row in enumerate(rows) if row[:2] == ["task", "model"])
+    return [rows[start], *(row for row in rows[start:] if len(row) == len(rows[start]) and row[0] in tasks.names())]
+
+
+@pytest.mark.usefixtures("without_pictures")
+def test_models_are_added_to_a_table_and_its_commands_make_it_elsewhere(run: Any, tmp_path: Path) -> None:
+    """Names with blanks and commas: what is printed can be pasted into a shell."""
+    first = run("run", "rotary", "--task", "sum", *SMOKE, "--seeds", 1, "--out", tmp_path / "here")
+    assert (first.code, first.err) == (0, "")
+    named = ["--model", "rotary, input X", "--model", "positional"]
+    added = run("run", "rotary", "--task", "sum", *named, *SMOKE, "--seeds", 2, "--out", tmp_path / "here")
+    header, *rows = tabled(added.out)
+    seeds = {(row[1], row[header.index("seeds")]) for row in rows}
+    assert seeds == {("rotary, input X‖P", "1"), ("rotary, input X", "2"), ("positional", "2")}
+    commands = re.findall(r"^- Command: (.*)$", added.out, flags=re.MULTILINE)
+    assert len(commands) == 2
+    printed = []
+    for command in commands:
+        program, *words = shlex.split(command)
+        assert program == "posattn"
+        elsewhere = run(*words, "--device", "cpu", "--out", tmp_path / "elsewhere")
+        assert elsewhere.code == 0
+        printed.append(tabled(elsewhere.out))
+    assert printed[-1] == [header, *rows]
+    again = run("report", "rotary", "--out", tmp_path / "here")
+    assert again == Ended(0, added.out, "")
+
+
+def test_an_unknown_model_is_answered_with_the_nearest(run: Any, tmp_path: Path) -> None:
+    ended = run("run", "ood-scale", "--model", "standrad", *SMOKE, "--out", tmp_path / "runs")
+    said = (
+        "posattn: unknown model of study 'ood-scale', preset smoke 'standrad': did you mean 'standard'? "
+        "Known: standard, positional, homogeneous, compiled.\n"
+    )
+    assert ended == Ended(2, "", said)
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.usefixtures("without_pictures")
+def test_report_writes_every_study_of_a_folder_again(run: Any, tmp_path: Path) -> None:
+    said = [
+        run("run", study, "--task", "sum", "--model", "standard", *SMOKE, "--seeds", 1, "--out", tmp_path).out
+        for study in ("accuracy", "ood-scale")
+    ]
+    shutil.rmtree(tmp_path / "reports")
+    ended = run("report", tmp_path)
+    assert ended == Ended(0, "".join(said), "")
+    for study in ("accuracy", "ood-scale"):
+        assert (tmp_path / "reports" / study / "report.html").is_file()
+
+
+def test_report_says_where_there_is_nothing_to_report(run: Any, tmp_path: Path) -> None:
+    before = sorted(tmp_path.rglob("*"))
+    ended = run("report", tmp_path)
+    fix = f"start one, posattn run STUDY --out {tmp_path}."
+    assert ended == Ended(2, "", f"posattn: no study was run in '{tmp_path}': {fix}\n")
+    for what, reason in (
+        ("ood-scal", "unknown study 'ood-scal': did you mean 'ood-scale'? Known: "),
+        (tmp_path / "missing", f"unknown study '{tmp_path / 'missing'}': "),
+    ):
+        ended = run("report", what, "--out", tmp_path)
+        assert (ended.code, ended.out) == (2, "")
+        (line,) = ended.err.splitlines()
+        assert line.startswith(f"posattn: {reason}")
+    ended = run("report", "ood-scale", "--out", tmp_path)
+    said = f"posattn: study 'ood-scale' has no finished run below '{tmp_path}': start it, posattn run ood-scale.\n"
+    assert ended == Ended(2, "", said)
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_report_names_a_damaged_record_in_one_line(run: Any, tmp_path: Path) -> None:
+    path = tmp_path / "studies" / "accuracy.json"
+    path.parent.mkdir()
+    path.write_text("{")
+    ended = run("report", tmp_path)
+    assert (ended.code, ended.out) == (2, "")
+    (line,) = ended.err.splitlines()
+    assert line.startswith(f"posattn: '{path}' cannot be read (")
+
+
+@pytest.mark.parametrize(
+    ("study", "model", "reason"),
+    [
+        ("ood-scale", "gpt2", "--gpt2 gpt2: study 'ood-scale' fine-tunes no language model, mixed-type does."),
+        ("mixed-type", "", "model='': give a name on the hub, as 'gpt2-large', or a folder."),
+    ],
+)
+def test_a_language_model_that_makes_no_sense_is_refused(
+    run: Any, tmp_path: Path, study: str, model: str, reason: str
+) -> None:
+    ended = run("run", study, "--gpt2", model, *SMOKE, "--out", tmp_path / "runs")
+    assert ended == Ended(2, "", f"posattn: {reason}\n")
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.usefixtures("without_pictures")
+def test_a_folder_with_a_language_model_adds_a_model_to_the_study(
+    run: Any, tiny_gpt2: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = ["run", "mixed-type", "--task", "mixed-min", *SMOKE, "--seeds", 1, "--gpt2", tiny_gpt2, "--out", tmp_path]
+    ended = run(*command)
+    assert (ended.code, ended.err) == (0, "")
+    assert [row[2] for row in tabled(ended.out) if row[1] == "GPT-2"] == ["validation", "c=1", "c=2"]
+    assert re.search(r"^- \d+ of 24 answers of GPT-2 hold no number", ended.out, flags=re.MULTILINE)
+    assert "GPT-2" in (tmp_path / "reports" / "mixed-type" / "report.html").read_text()
+    monkeypatch.setattr("posattn.engine.local.Fleet", None)
+    monkeypatch.setattr("posattn.train.language.fine_tune", None)
+    assert run(*command) == ended
+
+
+@pytest.mark.usefixtures("without_pictures")
+@pytest.mark.parametrize("as_json", [False, True])
+def test_a_language_model_out_of_reach_is_said_once_and_the_study_goes_on(
+    run: Any, tmp_path: Path, as_json: bool
+) -> None:
+    missing = tmp_path / "missing"
+    missing.mkdir()  # a folder with no model in it: the hub is not asked
+    command = ["run", "mixed-type", "--task", "mixed-min", "--task", "mixed-sum", *SMOKE, "--seeds", 2]
+    ended = run(*command, "--gpt2", missing, "--out", tmp_path / "runs", *(["--json"] if as_json else []))
+    assert ended.code == 0
+    reason = f"model '{missing}' cannot be loaded ("
+    if as_json:
+        assert ended.err == ""
+        found = events(ended.out)
+        (said,) = [event["message"] for event in found if event["event"] == "message"]
+        models = {row["model"] for row in found[-1]["rows"]}
+    else:
+        (said,) = ended.err.splitlines()
+        models = {row[1] for row in tabled(ended.out)[1:]}
+        assert f"- No GPT-2: {reason}" in ended.out
+    assert said.startswith(reason)
+    assert said.endswith("The study goes on without it.")
+    assert models == {"standard", "positional", "homogeneous"}
+    page = (tmp_path / "runs" / "reports" / "mixed-type" / "report.html").read_text()
+    assert f"No GPT-2: {reason}" in html.unescape(page)
+
+
+def test_where_all_that_was_asked_for_is_out_of_reach_that_is_an_error(run: Any, tmp_path: Path) -> None:
+    missing = tmp_path / "missing"
+    missing.mkdir()
+    ended = run("run", "mixed-type", "--model", "GPT-2", *SMOKE, "--gpt2", missing, "--out", tmp_path / "runs")
+    assert (ended.code, ended.out) == (2, "")
+    said, error = ended.err.splitlines()
+    assert said.startswith(f"model '{missing}' cannot be loaded (")
+    assert error.startswith("posattn: nothing of study 'mixed-type' could be run, GPT-2 was all that was asked for")
+
+
 # ---- Ctrl-C
 
 
@@ -391,7 +554,7 @@ def test_ctrl_c_says_where_it_stopped_and_how_to_go_on(tmp_path: Path) -> None:
     assert int(kept.stem) == int(said[1])
 
 
-@pytest.mark.parametrize("command", [SMALL, ["run", "ood-scale", "--preset", "smoke", "--device", "cpu"]])
+@pytest.mark.parametrize("command", [SMALL, ["run", "ood-scale", *SMOKE]])
 def test_every_command_that_trains_ends_with_the_same_word_on_ctrl_c(
     run: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, command: list[str]
 ) -> None:
@@ -402,3 +565,15 @@ def test_every_command_that_trains_ends_with_the_same_word_on_ctrl_c(
     ended = run(*command, "--out", tmp_path)
     said = "posattn: stopped at step 2 of 3. Run the same command again to go on from there.\n"
     assert ended == Ended(130, "", said)
+
+
+def test_ctrl_c_while_fine_tuning_says_what_is_lost(run: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def stopped(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("posattn.train.language.fine_tune", stopped)
+    ended = run("run", "mixed-type", "--model", "GPT-2", *SMOKE, "--gpt2", "gpt2", "--out", tmp_path)
+    assert (ended.code, ended.out) == (130, "")
+    assert ended.err.startswith(
+        "posattn: stopped while fine-tuning gpt2 on mixed-min, which begins anew next time. Run"
+    )

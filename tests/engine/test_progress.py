@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from rich.console import Console
+from rich.progress import ProgressColumn
 
 from posattn.engine import Bar, Lines, progress
 
@@ -120,3 +121,12 @@ def test_a_run_with_lines_reports_its_start_and_its_end(tmp_path, capsys):
 )
 def test_a_summary_has_the_median_the_range_and_the_lost(losses, text):
     assert progress.summary(losses) == text
+
+
+def test_a_title_is_shown_as_it_is_whatever_a_folder_is_called():
+    bar, title = Bar(), "models/[old]/[/x] on mixed-min"
+    bar.start(title, 3, 0)
+    (task,) = bar.progress.tasks
+    first, *_ = bar.progress.columns
+    assert isinstance(first, ProgressColumn)
+    assert str(first.render(task)) == title

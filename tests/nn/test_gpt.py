@@ -48,6 +48,68 @@ def test_it_equals_the_formula(positional, length):
     assert oracle.relative_error(model(batch), expected) < 1e-10
 
 
+def plainly(p: dict[str, Tensor], batch: Tensor, *, heads: int, positional: bool) -> Tensor:
+    """The formula once more, replica by replica and head by head in torch, for its gradients."""
+    answers = []
+    for replica in range(batch.shape[0]):
+        w = {name: tensor[replica] for name, tensor in p.items()}
+        nodes, width = batch.shape[2], w["query_weight"].shape[2] // heads
+        allowed = torch.arange(nodes)[:, None] >= torch.arange(nodes)
+        token, place = w["token_embedding"][batch[replica]], w["position_embedding"][:nodes]
+        state = token if positional else token + place
+
+        def linear(name: str, index: int, x: Tensor, w: dict[str, Tensor] = w) -> Tensor:
+            return torch.einsum("...k,kf->...f", x, w[f"{name}_weight"][index]) + w[f"{name}_bias"][index]
+
+        for index in range(len(w["query_weight"])):
+            seen = place.expand_as(state) if positional else state
+            query, key, value = linear("query", index, seen), linear("key", index, seen), linear("value", index, state)
+            read = []
+            for head in range(heads):
+                own = slice(head * width, (head + 1) * width)
+                scores = torch.einsum("bik,bjk->bij", query[..., own], key[..., own]) / math.sqrt(width)
+                weights = scores.exp() * allowed
+                read.append(torch.einsum("bij,bjk->bik", weights / weights.sum(-1, keepdim=True), value[..., own]))
+            state = state + linear("output", index, torch.cat(read, dim=-1))
+            hidden = linear("mlp_in", index, state)
+            state = state + linear("mlp_out", index, hidden * (1 + torch.erf(hidden / math.sqrt(2))) / 2)
+        answers.append(torch.einsum("bik,kf->bif", state, w["decoder_weight"]))
+    return torch.stack(answers)
+
+
+@BOTH
+@pytest.mark.parametrize("length", [1, 5, 11])
+@pytest.mark.parametrize("form", ["forward", "plain"])
+def test_every_gradient_is_that_of_the_formula(positional, length, form):
+    models = [oracle.stirred(GPT(**SIZES, positional=positional), seed) for seed in range(2)]
+    names = [name for name, _ in models[0].named_parameters()]
+    p = {name: torch.stack([m.get_parameter(name).detach() for m in models]) for name in names}
+    leaves, batch = [tensor.requires_grad_() for tensor in p.values()], tokens(2, 3, length)
+    found = getattr(models[0].architecture, form)(p, batch)
+    expected = plainly(p, batch, heads=3, positional=positional)
+    assert oracle.relative_error(found, expected.detach()) < 1e-12
+    weighing = torch.randn(found.shape, dtype=found.dtype, generator=torch.Generator().manual_seed(1))
+    gradients = torch.autograd.grad(found, leaves, weighing)
+    wanted = torch.autograd.grad(expected, leaves, weighing)
+    largest = max(gradient.abs().max() for gradient in wanted)
+    for name, gradient, right in zip(names, gradients, wanted, strict=True):
+        assert (gradient - right).abs().max() < 1e-12 * largest, name
+    if length == 5:  # places that were not used
+        assert gradients[names.index("position_embedding")][:, 5:].abs().sum() == 0
+
+
+@BOTH
+def test_the_plain_form_can_be_differentiated_twice(positional):
+    model = oracle.stirred(GPT(vocabulary=3, length=3, embed_dim=4, heads=2, layers=1, positional=positional))
+    p = {name: tensor.detach()[None].requires_grad_() for name, tensor in model.named_parameters()}
+    batch = torch.tensor([[[0, 2, 2], [1, 0, 1]]])
+
+    def output(*values: Tensor) -> Tensor:
+        return model.architecture.plain(dict(zip(p, values, strict=True)), batch)
+
+    assert torch.autograd.gradgradcheck(output, list(p.values()), fast_mode=True)
+
+
 @BOTH
 def test_every_size_goes_to_its_own_axis(positional):
     model = GPT(vocabulary=13, length=17, embed_dim=22, heads=11, layers=3, positional=positional)

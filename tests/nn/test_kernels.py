@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import torch
 
-from posattn.nn import GPT, Architecture, Hybrid, Positional, PositionalTransformer, Standard, StandardTransformer
+from posattn.nn import Architecture, Hybrid, Positional, PositionalTransformer, Standard, StandardTransformer
 
 from . import oracle
 
@@ -36,7 +36,7 @@ def measured(kernels: str, device: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("device", ["cpu", "cuda"] if torch.cuda.is_available() else ["cpu"])
-@pytest.mark.parametrize(("kernels", "least"), [("fused", 100), ("wide", 60), ("expand", 30)])
+@pytest.mark.parametrize(("kernels", "least"), [("fused", 90), ("wide", 60), ("expand", 30)])
 def test_kernels_equal_their_formulas_in_values_and_gradients(kernels: str, least: int, device: str) -> None:
     lines = measured(kernels, device)
     assert len(lines) >= least
@@ -83,8 +83,6 @@ def test_tensor_cores_get_the_form_that_feeds_them(precision: str, dtype: torch.
         (Positional(length=23), Positional(length=24)),  # W has n/(1 + H) times the arithmetic: up to 8 times
         (Positional(length=23, scratchpad=1), Positional(length=23, scratchpad=2)),
         (Positional(length=31, heads=4, scratchpad=0), Positional(length=41, heads=4, scratchpad=0)),
-        (Standard(length=62), Standard(length=63)),  # [x ‖ P]: 64 and 65 wide
-        (Standard(length=63, append_encoding=False), Standard(length=64, append_encoding=False)),
         (Standard(hidden_dim=64), Standard(hidden_dim=65)),
         (Standard(in_dim=55), Standard(in_dim=56)),
         (Standard(constants="sinusoidal", constants_dim=54), Standard(constants="sinusoidal", constants_dim=56)),
@@ -97,6 +95,22 @@ def test_what_does_not_fit_the_kernels_takes_the_usual_way(fits: Architecture, d
     for precision, otherwise in (("tf32", "forward"), ("bf16", "half")):
         assert chosen(fits, CUDA, precision)[0] in ("expanded", "fused")
         assert chosen(does_not, CUDA, precision) == (otherwise, None)
+
+
+@pytest.mark.parametrize(
+    ("fits", "does_not", "precision", "otherwise"),
+    [
+        (Standard(length=62), Standard(length=63), "tf32", "forward"),  # [x ‖ P]: 64 and 65 wide
+        (Standard(length=63, append_encoding=False), Standard(length=64, append_encoding=False), "tf32", "forward"),
+        (Standard(length=31), Standard(length=32), "bf16", "half"),
+    ],
+    ids=repr,
+)
+def test_how_many_nodes_the_fused_kernel_takes_depends_on_its_bits(
+    fits: Standard, does_not: Standard, precision: str, otherwise: str
+) -> None:
+    assert chosen(fits, CUDA, precision)[0] == "fused"
+    assert chosen(does_not, CUDA, precision) == (otherwise, None)
 
 
 @pytest.mark.parametrize("cls", [PositionalTransformer, StandardTransformer])
@@ -118,6 +132,5 @@ def test_bfloat16_on_the_cpu_is_near_the_plain_form_in_values_and_gradients(cls:
             assert (gradient - expected[name]).norm() / expected[name].norm() < 0.2, name  # some ReLUs switch
 
 
-@pytest.mark.parametrize("model", [Hybrid(), GPT(vocabulary=5).architecture], ids=lambda model: type(model).__name__)
-def test_a_model_of_one_form_is_its_own_plain_form(model: Architecture) -> None:
-    assert type(model).plain is Architecture.plain
+def test_a_model_of_one_form_is_its_own_plain_form() -> None:
+    assert Hybrid.plain is Architecture.plain

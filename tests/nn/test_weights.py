@@ -24,6 +24,7 @@ from posattn import (
     StandardTransformer,
     load,
 )
+from posattn.nn import ExactPositionalTransformer
 from posattn.nn.architecture import ARCHITECTURES
 
 SMALL: dict[str, Any] = {"embed_dim": 6, "hidden_dim": 5, "layers": 2, "length": 4}
@@ -35,6 +36,7 @@ MODELS: list[Callable[[], Any]] = [
     lambda: PositionalTransformer(**SMALL, mlp_layers=4, bias=False, scratchpad=2),
     lambda: PositionalTransformer(**SMALL, encoding=MATRIX, constants=MATRIX[:, :1]),
     lambda: PositionalTransformer(**SMALL, encoding="near-orthogonal", encoding_dim=7, constants="stochastic"),
+    lambda: ExactPositionalTransformer(**SMALL),
     lambda: StandardTransformer(**SMALL),
     lambda: StandardTransformer(**SMALL, rotary=True, append_encoding=False, scratchpad=0),
     lambda: HybridTransformer(**SMALL, encoding="binary"),

@@ -33,7 +33,11 @@ def smoke(name, folder, **options):
 @pytest.mark.parametrize("name", studies.REGISTRY)
 def test_smoke_preset_gives_a_finite_figure_for_every_case_set_and_seed(name, folder):
     found = smoke(name, folder)
-    groups = {(case.arm, case.x, test.split(",")[0]) for case in found.cases for test in case.trial.evaluation.sets}
+    groups = {
+        (case.task, case.arm, case.x, name.split(",")[0])
+        for case in found.cases
+        for name in found.study.figures or case.test_sets
+    }
     assert len(found.points) == len(groups)
     for point in found.points:
         assert len(point.ours) == 2

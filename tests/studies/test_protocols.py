@@ -1,14 +1,17 @@
 """The paper presets are the paper's protocols: every number below stands on the paper's page."""
 
 import sys
+from typing import Any
 
 import pytest
 
 from posattn import studies
 from posattn.nn import Gpt, MixedPositional, Positional, Standard
+from posattn.train.language import LanguageTrial
 
 
-def paper(name, task):
+def paper(name, task) -> Any:
+    """The cases, whose trials are of several kinds."""
     return studies.get(name).cases(task, "paper")
 
 
@@ -85,6 +88,22 @@ def test_mixed_study_follows_the_paper():
     assert (trial.optimiser.lr, trial.optimiser.schedule, trial.optimiser.patience) == (5e-4, "plateau", 10)
     assert trial.model == MixedPositional(length=98, scratchpad=1, layers=3, heads=2, embed_dim=32, hidden_dim=32)
     assert trial.evaluation.sets["c=4"] == {"low": 0, "high": 20, "held_out": True}
+
+
+def test_gpt2_follows_the_paper_and_meets_what_the_others_meet():
+    cases = {case.arm: case for case in paper("mixed-type", "mixed-sum")}
+    read, other = cases["GPT-2"].trial, cases["positional"].trial
+    assert (read.model, read.batch, read.epochs, read.lr, read.warm_up) == ("gpt2-large", 16, 3, 2e-5, 100)
+    assert (read.samples, read.options) == (other.data.samples, other.data.options)
+    assert (read.test_samples, read.sets) == (other.evaluation.samples, other.evaluation.sets)
+    assert cases["GPT-2"].test_sets == cases["positional"].test_sets
+    study = studies.get("mixed-type")
+    assert [case.arm for case in study.cases("mixed-sum", "quick")] == ["standard", "positional", "homogeneous"]
+    for preset in studies.PRESETS:
+        *_, last = study.using("gpt2").cases("mixed-sum", preset)
+        assert isinstance(last.trial, LanguageTrial)
+        assert (last.arm, last.trial.model) == ("GPT-2", "gpt2")
+    assert study.language_model is None  # the registered study is still the one without
 
 
 @pytest.mark.parametrize("name", studies.REGISTRY)

@@ -6,7 +6,9 @@ import pytest
 
 from posattn import PosattnError, engine, studies
 from posattn.engine import local
-from posattn.studies import results
+from posattn.nn import Standard
+from posattn.studies import results, table
+from posattn.train import Trial
 
 
 def run(folder, **options):
@@ -14,19 +16,99 @@ def run(folder, **options):
     return results.run(studies.get("ood-scale"), out=folder, device="cpu", reporter=engine.Lines(), **wanted)
 
 
-def test_more_seeds_train_only_what_is_missing(tmp_path, monkeypatch):
-    before = run(tmp_path)
-    trained = []
+@pytest.fixture
+def trained(monkeypatch):
+    """All trials that are trained from here on."""
+    found: list[Trial] = []
     fleet = local.Fleet
 
     def watched(trials, **options):
-        trained.extend(trials)
+        found.extend(trials)
         return fleet(trials, **options)
 
     monkeypatch.setattr(local, "Fleet", watched)
+    return found
+
+
+def counts(found) -> dict[str, int]:
+    """How many seeds each model has, the same at every point; the table says so where models differ in it."""
+    rows = {(point.arm, len(point.ours)) for point in found.points}
+    assert len(rows) == len(dict(rows))
+    if len(set(dict(rows).values())) > 1:
+        place = table.header(found).index("seeds")
+        assert {(row[1], int(row[place])) for row in table.cells(found)} == rows
+    else:
+        assert "seeds" not in table.header(found)
+    return dict(rows)
+
+
+def values(found, arm: str) -> list[tuple[float, ...]]:
+    return [point.ours for point in found.points if point.arm == arm]
+
+
+def test_more_seeds_train_only_what_is_missing(tmp_path, trained):
+    before = run(tmp_path)
+    trained.clear()
     after = run(tmp_path, seeds=3)
     assert {trial.seed for trial in trained} == {1, 2}
     assert [point.ours[0] for point in after.points] == [point.ours[0] for point in before.points]
+
+
+def test_models_are_added_one_by_one_and_each_has_its_own_seeds(tmp_path, trained):
+    first = run(tmp_path, arms=("positional",), seeds=1)
+    assert counts(first) == {"positional": 1}
+    trained.clear()
+    second = run(tmp_path, arms=("standard",), seeds=3)
+    assert {(type(trial.model), trial.seed) for trial in trained} == {(Standard, seed) for seed in range(3)}
+    assert counts(second) == {"standard": 3, "positional": 1}
+    assert values(second, "positional") == values(first, "positional")
+    assert second.commands == [
+        "posattn run ood-scale --task sum --model positional --preset smoke --seeds 1",
+        "posattn run ood-scale --task sum --model standard --preset smoke --seeds 3",
+    ]
+    trained.clear()
+    third = run(tmp_path, arms=("positional", "homogeneous"), seeds=2)
+    assert len(trained) == 3  # seed 1 of the one, both of the other
+    assert counts(third) == {"standard": 3, "positional": 2, "homogeneous": 2}
+    assert values(third, "standard") == values(second, "standard")
+    assert [ours[:1] for ours in values(third, "positional")] == values(second, "positional")
+    assert results.results("ood-scale", tmp_path) == third
+
+
+def test_fewer_seeds_show_fewer_and_all_models_at_once_begin_a_new_table(tmp_path, trained):
+    run(tmp_path, arms=("standard",), seeds=3)
+    run(tmp_path, arms=("positional",), seeds=2)
+    trained.clear()
+    assert counts(run(tmp_path, arms=("standard",), seeds=2)) == {"standard": 2, "positional": 2}
+    assert not trained
+    assert counts(run(tmp_path, seeds=1)) == {"standard": 1, "positional": 1, "homogeneous": 1, "compiled": 1}
+    assert len(trained) == 1
+
+
+def test_a_model_of_other_tasks_begins_a_new_table(tmp_path):
+    run(tmp_path)
+    found = run(tmp_path, tasks=("sort",), arms=("standard",), seeds=2)
+    assert {(point.task, point.arm) for point in found.points} == {("sort", "standard")}
+    assert found.commands == ["posattn run ood-scale --task sort --model standard --preset smoke --seeds 2"]
+
+
+def test_a_task_that_is_named_twice_is_run_once(tmp_path):
+    twice = run(tmp_path, tasks=("sum", "sum"), arms=("standard",))
+    assert twice == run(tmp_path, arms=("standard",))
+    assert len({(point.arm, point.test_set) for point in twice.points}) == len(twice.points)
+
+
+def test_a_model_that_is_added_while_another_is_trained_is_not_lost(tmp_path, monkeypatch):
+    """Two commands at once, one for each model: whoever ends last keeps both."""
+    engine_run = engine.run
+
+    def slow(*given, **options):
+        monkeypatch.setattr(engine, "run", engine_run)
+        run(tmp_path, arms=("standard",))
+        return engine_run(*given, **options)
+
+    monkeypatch.setattr(engine, "run", slow)
+    assert counts(run(tmp_path, arms=("positional",))) == {"standard": 1, "positional": 1}
 
 
 def test_other_tasks_make_a_table_of_those_alone(tmp_path):
@@ -41,6 +123,12 @@ def test_other_tasks_make_a_table_of_those_alone(tmp_path):
         ({"preset": "quik"}, "unknown preset 'quik': did you mean 'quick'"),
         ({"tasks": ("sotr",)}, "unknown task of study 'ood-scale' 'sotr': did you mean 'sort'"),
         ({"seeds": 0}, "seeds=0"),
+        (
+            {"arms": ("standrad",)},
+            "unknown model of study 'ood-scale', preset smoke 'standrad': did you mean 'standard'",
+        ),
+        ({"arms": ("standard", "GPT-2")}, "'GPT-2': Known: standard, positional, homogeneous"),
+        ({"arms": ("homogeneous, decayed",)}, "preset smoke 'homogeneous, decayed'"),  # paper preset only
     ],
 )
 def test_a_mistake_is_named_before_anything_is_trained(tmp_path, options, reason):
@@ -59,23 +147,57 @@ def test_a_study_that_was_never_run_says_how_to_run_it(tmp_path):
         results.results("ood-scale", tmp_path)
 
 
-def test_a_trial_that_is_missing_is_named(tmp_path):
-    found = run(tmp_path)
+def test_a_trial_that_is_missing_is_named_with_the_commands_that_make_it(tmp_path):
+    run(tmp_path)
+    found = run(tmp_path, arms=("standard",), seeds=2)
     (tmp_path / found.cases[1].seeded(0).id / "metrics.json").unlink()
-    with pytest.raises(PosattnError, match=r"1 trials of study 'ood-scale' are not finished .*positional on sum"):
+    reason = r"1 trials of study 'ood-scale' are not finished \(the first: positional on sum\): run it again, "
+    with pytest.raises(PosattnError, match=reason) as caught:
         results.results("ood-scale", tmp_path)
+    assert str(caught.value).endswith(f"{'; '.join(found.commands)}.")
+
+
+def test_a_damaged_trial_that_the_study_does_not_need_does_not_matter(tmp_path):
+    other = run(tmp_path, tasks=("sort",), arms=("standard",))
+    found = run(tmp_path)
+    (tmp_path / other.cases[0].seeded(0).id / "metrics.json").write_text("{")
+    (tmp_path / "not-a-trial").mkdir()
+    (tmp_path / "not-a-trial" / "metrics.json").write_text('{"format": 99}')
+    assert results.results("ood-scale", tmp_path) == found
+    (tmp_path / found.cases[0].seeded(0).id / "metrics.json").write_text("{")
+    with pytest.raises(PosattnError, match=rf"{found.cases[0].seeded(0).id}/metrics.json' cannot be read"):
+        results.results("ood-scale", tmp_path)
+
+
+#: Of the version before, which knew one number of seeds for all models.
+OLDER = {"format": 1, "study": "ood-scale", "preset": "smoke", "tasks": ["sum"], "seeds": 1}
 
 
 @pytest.mark.parametrize(
     ("content", "reason"),
-    [("{", "cannot be read"), (json.dumps({"format": 1}), "cannot be read"), ("newer", "newer version")],
+    [("{", "cannot be read"), (json.dumps(OLDER), "it has format 1"), ("newer", "newer version")],
 )
-def test_a_damaged_or_newer_record_is_named(tmp_path, content, reason):
-    run(tmp_path)
-    record = tmp_path / "studies" / "ood-scale.json"
+def test_a_damaged_older_or_newer_record_is_named(tmp_path, trained, content, reason):
+    found = run(tmp_path)
+    path = tmp_path / "studies" / "ood-scale.json"
     if content == "newer":
-        content = json.dumps(json.loads(record.read_text()) | {"format": 99})
-    record.write_text(content)
-    with pytest.raises(PosattnError, match=reason) as caught:
+        content = json.dumps(json.loads(path.read_text()) | {"format": 99})
+    path.write_text(content)
+    trained.clear()
+    for again in (lambda: results.results("ood-scale", tmp_path), lambda: run(tmp_path, arms=("standard",), seeds=2)):
+        with pytest.raises(PosattnError, match=reason) as caught:
+            again()
+        assert str(caught.value).startswith(f"'{path}' ")
+    assert not trained  # a model is not trained first and then found to have no place
+    assert path.read_text() == content
+    if reason != "newer version":  # then the message says to run it again
+        assert run(tmp_path) == found
+        assert not trained
+
+
+def test_a_record_of_a_model_that_is_no_more_is_named(tmp_path):
+    run(tmp_path)
+    path = tmp_path / "studies" / "ood-scale.json"
+    path.write_text(path.read_text().replace("homogeneous", "homogenous"))
+    with pytest.raises(PosattnError, match="'homogenous': did you mean 'homogeneous'"):
         results.results("ood-scale", tmp_path)
-    assert str(record) in str(caught.value)

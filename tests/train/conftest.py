@@ -1,10 +1,20 @@
 """What several tests of training share."""
 
-import jaxtyping
+import shutil
+from pathlib import Path
+
 import pytest
+
+from posattn.train.language import NEW_TOKENS
+from posattn.train.pretrained import Language, load
 
 
 @pytest.fixture
-def as_users_run_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without the runtime checks of annotations, which nobody has outside these tests: our own errors must do."""
-    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)
+def language(tiny_gpt2: Path) -> Language:
+    return load(str(tiny_gpt2), new_tokens=NEW_TOKENS)
+
+
+@pytest.fixture
+def copied(tiny_gpt2: Path, tmp_path: Path) -> Path:
+    """A copy of the model's folder, to be spoilt."""
+    return Path(shutil.copytree(tiny_gpt2, tmp_path / "copied"))

@@ -1,22 +1,17 @@
-"""A language model on mixed-type prompts: what it reads, what it learns, how it is scored, and when there is none.
+"""A language model on mixed-type prompts: what it reads, what it learns, how it is scored.
 
 The model is a tiny random GPT-2 over characters, made on the spot.
 """
 
-import contextlib
 import dataclasses
 import hashlib
 import json
-import logging
 import math
 import os
 import re
-import shutil
 import subprocess
 import sys
-import time
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -28,48 +23,17 @@ from hypothesis import strategies as st
 from posattn import PosattnError, tasks
 from posattn.tasks.mixed import GLYPHS
 from posattn.train import language as module
-from posattn.train.language import Language, LanguageTrial, Unreachable, answers, fine_tune, parse, prompts, rate
+from posattn.train.language import LanguageTrial, answers, fine_tune, parse, prompts, rate
+from posattn.train.pretrained import Language, Unreachable, load
 from posattn.train.streams import stream
 
 pytestmark = pytest.mark.usefixtures("as_users_run_it")
 
-END = "<|endoftext|>"
 NEAR = {"low": 0.0, "high": 5.0}
 FAR = {"low": 0.0, "high": 50.0, "held_out": True}
 #: Two decimals make every number of this range 2.50.
 CONSTANT = {"low": 2.499, "high": 2.501}
 OPERATIONS = {"min": min, "max": max, "sum": sum}
-
-
-@pytest.fixture(scope="session")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A GPT-2 of one layer and width 32, and a tokenizer with a token for every character."""
-    from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
-    from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
-
-    made = tmp_path_factory.mktemp("tiny")
-    glyphs = sorted(set(GLYPHS) | set(" ,.:0123456789Answer"))
-    tokenizer = Tokenizer(models.WordLevel({glyph: code for code, glyph in enumerate([END, *glyphs])}, unk_token=END))
-    tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex("."), "isolated")  # pyright: ignore[reportAttributeAccessIssue]
-    tokenizer.decoder = decoders.Fuse()  # pyright: ignore[reportAttributeAccessIssue]
-    PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token=END).save_pretrained(made)
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        config = GPT2Config(vocab_size=len(glyphs) + 1, n_positions=192, n_embd=32, n_layer=1, n_head=2)
-        config.bos_token_id = config.eos_token_id = 0
-        GPT2LMHeadModel(config).save_pretrained(made)
-    return made
-
-
-@pytest.fixture
-def language(folder: Path) -> Language:
-    return module.load(str(folder))
-
-
-@pytest.fixture
-def copied(folder: Path, tmp_path: Path) -> Path:
-    """A copy of the model's folder, to be spoilt."""
-    return Path(shutil.copytree(folder, tmp_path / "copied"))
 
 
 def trial(model: object = "tiny", **fields: Any) -> LanguageTrial:
@@ -364,11 +328,17 @@ def test_a_few_samples_are_learned_by_heart(language):
     assert after["loss"] == pytest.approx(0, abs=1e-9)
 
 
-def test_fine_tuning_scores_every_set(folder, capfd):
+def test_fine_tuning_scores_every_set(tiny_gpt2, capfd):
     """A range in which every answer is 2.50 is learned exactly; sets of that range and of another tell so."""
     losses: list[float] = []
     plan = trial(
-        folder, options=CONSTANT, sets={"same": CONSTANT, "other": FAR}, samples=16, batch=8, epochs=20, test_samples=67
+        tiny_gpt2,
+        options=CONSTANT,
+        sets={"same": CONSTANT, "other": FAR},
+        samples=16,
+        batch=8,
+        epochs=20,
+        test_samples=67,
     )
     same, other = fine_tune(plan, device="cpu", report=lambda _, loss: losses.append(loss))
     assert same == {"set": "same", "step": 40, "loss": 0.0, "metric": 0.0, "unparseable": 0, "answers": 67}
@@ -384,10 +354,10 @@ def test_fine_tuning_scores_every_set(folder, capfd):
     assert capfd.readouterr() == ("", "")
 
 
-def test_two_runs_are_equal_and_another_seed_differs(folder):
+def test_two_runs_are_equal_and_another_seed_differs(tiny_gpt2):
     def run(seed: int) -> tuple[list[float], list[dict[str, Any]]]:
         losses: list[float] = []
-        return losses, fine_tune(trial(folder, seed=seed), device="cpu", report=lambda _, loss: losses.append(loss))
+        return losses, fine_tune(trial(tiny_gpt2, seed=seed), device="cpu", report=lambda _, loss: losses.append(loss))
 
     torch.manual_seed(1)
     first = run(0)
@@ -396,7 +366,7 @@ def test_two_runs_are_equal_and_another_seed_differs(folder):
     assert run(1)[0] != first[0]
 
 
-def test_dropout_is_at_work_and_the_global_generator_stays_as_it_is(folder, monkeypatch):
+def test_dropout_is_at_work_and_the_global_generator_stays_as_it_is(tiny_gpt2, monkeypatch):
     masks: list[torch.Tensor] = []
     dropout = torch.nn.Dropout.forward
 
@@ -408,7 +378,7 @@ def test_dropout_is_at_work_and_the_global_generator_stays_as_it_is(folder, monk
 
     monkeypatch.setattr(torch.nn.Dropout, "forward", forward)
     before = torch.get_rng_state()
-    fine_tune(trial(folder), device="cpu")
+    fine_tune(trial(tiny_gpt2), device="cpu")
     assert torch.equal(torch.get_rng_state(), before)
     assert torch.stack(masks).mean().item() == pytest.approx(0.1, abs=0.02)
 
@@ -446,7 +416,7 @@ def test_greedy_answers_are_the_likeliest_tokens_whatever_the_models_own_setting
     (copied / "generation_config.json").write_text(
         json.dumps({"do_sample": True, "temperature": 3.0, "max_new_tokens": 2, "repetition_penalty": 9.0})
     )
-    other = module.load(str(copied))
+    other = load(str(copied), new_tokens=module.NEW_TOKENS)
     tokens = language.encode(["CatA 001.00", "Answer:"])
     for row in tokens:
         text = list(row)
@@ -471,15 +441,13 @@ def test_loss_and_metric_are_mse_and_mape_of_the_answers_that_are_numbers():
     assert found == {"unparseable": 3, "answers": 5}
 
 
-def test_a_model_that_says_no_number_has_no_score_but_a_count(folder, monkeypatch):
+def test_a_model_that_says_no_number_has_no_score_but_a_count(tiny_gpt2, monkeypatch):
     monkeypatch.setattr(module, "continued", lambda language, asked: ["Cat"] * len(asked))
     nothing = {"step": 6, "loss": None, "metric": None, "unparseable": 5, "answers": 5}
-    assert fine_tune(trial(folder), device="cpu") == [{"set": "near"} | nothing, {"set": "far"} | nothing]
+    assert fine_tune(trial(tiny_gpt2), device="cpu") == [{"set": "near"} | nothing, {"set": "far"} | nothing]
 
 
 # ---- when there is none
-
-FOLDER_HINT = "name a folder that holds its config.json, model.safetensors and tokenizer files"
 
 
 def test_without_transformers_the_extra_is_named(monkeypatch):
@@ -487,134 +455,6 @@ def test_without_transformers_the_extra_is_named(monkeypatch):
     with refused("model 'tiny' needs transformers", Unreachable) as caught:
         fine_tune(trial(), device="cpu")
     assert "pip install 'posattn[gpt2]'" in str(caught.value)
-
-
-@pytest.mark.parametrize("offline", [True, False])
-def test_a_hub_out_of_reach_is_asked_once(offline, tmp_path, monkeypatch):
-    from huggingface_hub import constants
-
-    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", offline)
-    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
-    monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")  # nobody listens there
-
-    def sleep(seconds: float) -> None:
-        raise AssertionError(f"waits {seconds} s to try again")
-
-    monkeypatch.setattr(time, "sleep", sleep)
-    with refused("model 'nobody/no-model' cannot be loaded (", Unreachable) as caught:
-        fine_tune(trial("nobody/no-model"), device="cpu")
-    message = str(caught.value)
-    assert FOLDER_HINT in message
-    assert "posattn run mixed-type --gpt2 FOLDER" in message
-    assert "\n" not in message
-    assert len(message) < 500
-
-
-def test_the_question_to_the_hub_has_a_time_limit(monkeypatch, tmp_path):
-    import huggingface_hub
-
-    limits = []
-
-    def model_info(self: object, name: str, *, timeout: float) -> None:
-        limits.append((name, timeout))
-        raise TimeoutError("nobody answers")
-
-    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path))
-    monkeypatch.setattr(huggingface_hub.HfApi, "model_info", model_info)
-    with refused("(TimeoutError: nobody answers)", Unreachable):
-        module.load("nobody/no-model")
-    assert limits == [("nobody/no-model", module.REACH_SECONDS)]
-    assert module.REACH_SECONDS <= 10
-
-
-@pytest.mark.parametrize(
-    ("spoil", "reason"),
-    [
-        ("no weights", "no file named model.safetensors"),
-        ("pickled weights", "no file named model.safetensors"),
-        ("cut weights", "SafetensorError"),
-        ("weights of another width", "its weights lack 16 tensors of its config.json or have them in another size"),
-        ("half of the weights", "its weights lack 4 tensors"),
-        ("no config", "config.json"),
-        ("broken config", "not a valid JSON file"),
-        ("own code", "custom code"),
-        ("no tokenizer", "its tokenizer makes '' of ' 003.21'"),
-        ("no end of text", "its tokenizer has no end-of-text token"),
-        ("empty", "Error"),
-    ],
-)
-def test_a_broken_folder_says_what_is_wrong(copied, spoil, reason):
-    from safetensors.torch import load_file, save_file
-
-    weights, config = copied / "model.safetensors", copied / "config.json"
-    tensors = load_file(weights)
-    if spoil in ("no weights", "pickled weights"):
-        weights.unlink()
-    if spoil == "pickled weights":
-        torch.save(tensors, copied / "pytorch_model.bin")
-    if spoil == "cut weights":
-        weights.write_bytes(weights.read_bytes()[:1000])
-    if spoil == "weights of another width":
-        config.write_text(json.dumps(json.loads(config.read_text()) | {"n_embd": 34}))
-    if spoil == "half of the weights":
-        save_file({name: tensors[name] for name in tensors if ".mlp." not in name}, weights, {"format": "pt"})
-    if spoil == "no config":
-        config.unlink()
-    if spoil == "broken config":
-        config.write_text("{")
-    if spoil == "own code":
-        described = {"model_type": "ours", "auto_map": {"AutoConfig": "ours.C", "AutoModelForCausalLM": "ours.M"}}
-        config.write_text(json.dumps(described))
-        (copied / "ours.py").write_text("raise SystemExit('ran')")
-    if spoil == "no tokenizer":
-        for path in copied.glob("tokenizer*"):
-            path.unlink()
-    if spoil == "no end of text":
-        path = copied / "tokenizer_config.json"
-        described = json.loads(path.read_text())
-        described.pop("eos_token")
-        path.write_text(json.dumps(described))
-    if spoil == "empty":
-        for path in copied.iterdir():
-            path.unlink()
-    with refused(f"model '{copied}' cannot be loaded (", Unreachable) as caught:
-        module.load(str(copied))
-    assert reason in str(caught.value)
-    assert FOLDER_HINT in str(caught.value)
-    assert "\n" not in str(caught.value)
-
-
-def test_a_prompt_that_is_too_long_for_the_model_is_refused_before_training(language):
-    with refused("a text of 185 tokens and 8 for the answer: this model takes 192."):
-        language.encode(["A" * 185], room=8)
-    assert len(language.encode(["A" * 184], room=8)[0]) == 184
-
-
-def test_a_tokenizer_of_another_model_is_refused(language):
-    language.model.resize_token_embeddings(5)
-    with refused("the tokenizer has a token"):
-        language.encode(["Answer:"])
-
-
-def test_transformers_speaks_again_afterwards(folder):
-    from huggingface_hub.utils import are_progress_bars_disabled
-    from transformers.utils import logging as bars
-
-    logger = logging.getLogger("transformers")
-    before = (logger.level, bars.is_progress_bar_enabled(), are_progress_bars_disabled())
-    try:
-        for level, shown in ((logging.INFO, True), (logging.WARNING, False)):
-            logger.setLevel(level)
-            (bars.enable_progress_bar if shown else bars.disable_progress_bar)()
-            with contextlib.suppress(KeyError), module._quiet():
-                assert (logger.level, bars.is_progress_bar_enabled()) == (logging.ERROR, False)
-                assert are_progress_bars_disabled()
-                raise KeyError  # also where training fails
-            assert (logger.level, bars.is_progress_bar_enabled()) == (level, shown)
-            assert are_progress_bars_disabled() is not shown
-    finally:
-        logger.setLevel(before[0])
-        (bars.enable_progress_bar if before[1] else bars.disable_progress_bar)()
 
 
 def test_the_module_is_imported_without_transformers():

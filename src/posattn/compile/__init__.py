@@ -1,9 +1,61 @@
 """From a parallel algorithm to the weights of a positional Transformer that computes it exactly.
 
-    program = posattn.compile.library.get("sort", 16)
-    sorter = posattn.compile.compile(program, domain=1000)
-    sorter(torch.tensor([3.0, 1.0, 2.0]))
+>>> import torch
+>>> sorter = compile(library.get("sort", 16), domain=1000).verify()
+>>> sorter(torch.tensor([3.0, 1.0, 2.0]))
+tensor([1., 2., 3.])
+>>> sorter.certificate.holds
+True
 
 `expressions` is the language of local functions, `program` what a program is, `interpreter` runs one as written,
-`lower` makes the weights, `certificate` says how well they agree.
+`lower` makes the weights, `certificate` says how well the two agree. `library` and `mpc` hold programs.
 """
+
+from posattn.compile import library, mpc
+from posattn.compile.benes import benes
+from posattn.compile.certificate import Certificate
+from posattn.compile.compiled import Compiled, compile, load
+from posattn.compile.expressions import (
+    absolute,
+    call,
+    distance,
+    equal,
+    exchange,
+    gate,
+    maximum,
+    minimum,
+    positive,
+    product,
+    relu,
+    select,
+    word,
+)
+from posattn.compile.interpreter import run
+from posattn.compile.program import Program, Round, reads
+
+__all__ = [
+    "Certificate",
+    "Compiled",
+    "Program",
+    "Round",
+    "absolute",
+    "benes",
+    "call",
+    "compile",
+    "distance",
+    "equal",
+    "exchange",
+    "gate",
+    "library",
+    "load",
+    "maximum",
+    "minimum",
+    "mpc",
+    "positive",
+    "product",
+    "reads",
+    "relu",
+    "run",
+    "select",
+    "word",
+]

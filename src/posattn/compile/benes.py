@@ -8,6 +8,7 @@ Beneš, "Mathematical theory of connecting networks and telephone traffic", 1965
 """
 
 from collections.abc import Sequence
+from numbers import Integral
 
 from posattn.errors import require
 
@@ -20,7 +21,7 @@ def benes(destinations: Sequence[int]) -> list[tuple[int, ...]]:
     """
     count = len(destinations)
     require(
-        sorted(destinations) == list(range(count)) and count >= 1,
+        count >= 1 and all(isinstance(d, Integral) for d in destinations) and set(destinations) == set(range(count)),
         f"destinations {list(destinations)[:12]}: every node of 0 … {count - 1} must be named once.",
     )
     stages = [list(range(count)) for _ in range(rounds_of(count))]
@@ -75,26 +76,27 @@ def _colour(destinations: list[int], half: int) -> list[bool]:
     for line, destination in enumerate(destinations):
         arrives[destination] = line
     colours: list[bool | None] = [None] * count
-
-    def partner(place: int) -> int | None:
-        if place == 2 * half:
-            return None
-        return place + half if place < half else place - half
-
     singles = [count - 1] if count % 2 else []
     for first in (*singles, *range(count)):
         line: int | None = first
         while line is not None and colours[line] is None:
             colours[line] = True
-            beside = partner(destinations[line])
+            beside = _partner(destinations[line], half)
             if beside is None:
                 break
             other = arrives[beside]
             if colours[other] is not None:
                 break
             colours[other] = False
-            line = partner(other)
+            line = _partner(other, half)
     return [bool(colour) for colour in colours]
+
+
+def _partner(place: int, half: int) -> int | None:
+    """Whom a line meets at its switch; the last of an odd number meets nobody."""
+    if place == 2 * half:
+        return None
+    return place + half if place < half else place - half
 
 
 def _swap(stage: list[int], one: int, other: int) -> None:

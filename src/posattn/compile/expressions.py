@@ -39,21 +39,22 @@ class Expression:
         return Sum((self, -as_expression(other)))
 
     def __rsub__(self, other: Number) -> "Expression":
-        return Sum((Constant(float(other)), -self))
+        return Sum((as_expression(other), -self))
 
     def __mul__(self, factor: Number) -> "Expression":
-        require(
-            isinstance(factor, (int, float)),
-            f"{self} * {factor}: an expression is scaled by a number; the product of two words is not piecewise "
-            "linear. Use call(product, …), which can be fitted.",
-        )
-        return Scaled(float(factor), self)
+        if not isinstance(factor, (int, float)):
+            raise PosattnError(
+                f"{self} * {factor}: an expression is scaled by a number; the product of two words is not piecewise "
+                "linear. Use call(product, …), which can be fitted."
+            )
+        return Scaled(_finite(factor), self)
 
     __rmul__ = __mul__
 
     def __truediv__(self, divisor: Number) -> "Expression":
-        require(isinstance(divisor, (int, float)) and divisor != 0, f"{self} / {divisor}: divide by a number but 0.")
-        return self * (1 / divisor)
+        if not isinstance(divisor, (int, float)) or divisor == 0:
+            raise PosattnError(f"{self} / {divisor}: divide by a number but 0.")
+        return self * (1 / _finite(divisor))
 
 
 @dataclass(frozen=True)
@@ -182,10 +183,15 @@ def as_expression(value: "Expression | Number") -> Expression:
     if isinstance(value, Expression):
         return value
     require(
-        isinstance(value, (int, float)) and math.isfinite(value),
+        isinstance(value, (int, float)),
         f"{value!r} is no expression: use words, finite numbers, and the functions of posattn.compile.",
     )
-    return Constant(float(value))
+    return Constant(_finite(value))
+
+
+def _finite(number: Number) -> float:
+    require(math.isfinite(number), f"{number} in an expression: its numbers are finite.")
+    return float(number)
 
 
 def word(name: str) -> Expression:
@@ -228,7 +234,7 @@ def exchange(own: Expression, other: Expression, *, upper: Expression, lower: Ex
 
 def positive(value: Expression, *, grid: float = 1.0) -> Expression:
     """The bit `value > 0`, for values that are multiples of `grid`."""
-    require(grid > 0, f"grid={grid}: the distance between two neighbours, above 0.")
+    require(0 < grid < math.inf, f"grid={grid}: the distance between two neighbours, above 0.")
     return Positive(value, grid)
 
 
@@ -243,9 +249,9 @@ def distance(one: Expression, other: "Expression | Number") -> Expression:
     return relu(difference) + relu(-difference)
 
 
-def call(function: Callable[..., Any], *arguments: Expression, name: str | None = None) -> Expression:
+def call(function: Callable[..., Any], *arguments: "Expression | Number", name: str | None = None) -> Expression:
     """Any function of NumPy arrays. It runs in the interpreter; compiling it needs a fit."""
-    return Call(name or getattr(function, "__name__", "function"), function, arguments)
+    return Call(name or getattr(function, "__name__", "function"), function, tuple(map(as_expression, arguments)))
 
 
 def product(one: Array, other: Array) -> Array:
@@ -320,9 +326,9 @@ def evaluate(expression: Expression, words: Mapping[str, Array]) -> Array:
         case Exchange(own, other, upper, _):
             a, b = evaluate(own, words), evaluate(other, words)
             return np.where(evaluate(upper, words) == 1, np.maximum(a, b), np.minimum(a, b))
-        case Positive(of, _):
+        case Positive(of, grid):
             held = evaluate(of, words)
-            return (held > 0).astype(held.dtype)
+            return (held > grid / 2).astype(held.dtype)
         case Call(_, function, arguments):
             return np.asarray(function(*(evaluate(argument, words) for argument in arguments)))
     raise PosattnError(f"{expression!r} is no expression of posattn.compile.")

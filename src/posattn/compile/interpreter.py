@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Shaped
 
 from posattn.compile.expressions import Array, evaluate
 from posattn.compile.program import Program, Round, Source
@@ -21,7 +21,9 @@ class Snapshot(NamedTuple):
     registers: State
 
 
-def run(program: Program, x: Float[np.ndarray, "samples length inputs"]) -> Float[np.ndarray, "samples length outputs"]:
+def run(
+    program: Program, x: Shaped[np.ndarray, "samples length inputs"]
+) -> Shaped[np.ndarray, "samples length outputs"]:
     """The program's outputs, computed in the dtype of x."""
     last: Snapshot | None = None
     for snapshot in trace(program, x):
@@ -30,12 +32,16 @@ def run(program: Program, x: Float[np.ndarray, "samples length inputs"]) -> Floa
     return np.stack([last.registers[name][:, : program.length] for name in program.outputs], axis=2)
 
 
-def trace(program: Program, x: Float[np.ndarray, "samples length inputs"]) -> Iterator[Snapshot]:
+def trace(program: Program, x: Shaped[np.ndarray, "samples length inputs"]) -> Iterator[Snapshot]:
     """The registers before the first round, and what every round does to them."""
     wanted = (program.length, len(program.inputs))
     require(
         x.ndim == 3 and x.shape[1:] == wanted,
         f"the input has shape {x.shape}: program '{program.name}' takes (samples, {wanted[0]}, {wanted[1]}).",
+    )
+    require(
+        np.issubdtype(x.dtype, np.floating),
+        f"the input holds {x.dtype}: fractions would be cut off. Use x.astype(np.float64).",
     )
     registers = {name: np.zeros((x.shape[0], program.nodes), x.dtype) for name in program.registers}
     for column, name in enumerate(program.inputs):

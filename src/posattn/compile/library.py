@@ -11,7 +11,10 @@
 Each has an oracle, the same function in NumPy.
 """
 
+import inspect
+import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -107,6 +110,7 @@ def max_subarray(length: int) -> Program:
         rounds=tuple(rounds),
         outputs=("best",),
         constants=alone,
+        pad=0.0,
         oracle=_best_subarrays,
     )
 
@@ -124,16 +128,17 @@ def _best_subarrays(v: np.ndarray) -> np.ndarray:
 
 
 def sort(length: int) -> Program:
-    """Ascending."""
+    """Numbers in ascending order."""
     _check_length(length)
     constants = place_bits(range(length))
     return _simple("sort", length, sort_rounds(length), lambda v: np.sort(v, axis=1), constants=constants, pad=1.0)
 
 
 def argsort(length: int, grid: float = 1.0) -> Program:
-    """Where each number of the sorted sequence was; equal numbers keep their order. Numbers lie on a grid."""
+    """Where each number of the sorted sequence was. Equal numbers keep their order; numbers lie on a grid."""
     _check_length(length)
-    require(grid > 0, f"grid={grid}: the distance between two neighbouring numbers, above 0.")
+    real = isinstance(grid, (int, float)) and not isinstance(grid, bool)
+    require(real and 0 < grid < math.inf, f"grid={grid!r}: the distance between two neighbouring numbers, above 0.")
     finer = grid / (1 << (length - 1).bit_length())
     constants = place_bits(range(length)) | {
         "tie": tuple(finer * i for i in range(length)),
@@ -156,7 +161,7 @@ def argsort(length: int, grid: float = 1.0) -> Program:
 
 
 def cummedian(length: int) -> Program:
-    """Medians of all prefixes (the midpoint of two for an even count): node (i, j) gets x_j, every row i is sorted."""
+    """Medians of all prefixes. Node (i, j) gets x_j, every row i is sorted; an even count gives the midpoint of two."""
     _check_length(length)
     rows = [[length + i * (i + 1) // 2 + j for j in range(i + 1)] for i in range(length)]
     total = length + length * (length + 1) // 2
@@ -183,6 +188,7 @@ def cummedian(length: int) -> Program:
         registers=("x", "y", *constants),
         rounds=tuple(rounds),
         constants=constants,
+        pad=0.0,
         oracle=lambda v: np.stack([np.median(v[:, : i + 1], axis=1) for i in range(v.shape[1])], axis=1),
     )
 
@@ -190,7 +196,7 @@ def cummedian(length: int) -> Program:
 def reduce(length: int, operation: str = "sum") -> Program:
     """The sum, min or max of all numbers, at every node: a scan, then the last node tells."""
     scans = {"sum": (cumsum, np.sum), "min": (cummin, np.min), "max": (cummax, np.max)}
-    if operation not in scans:
+    if not isinstance(operation, str) or operation not in scans:
         raise unknown("operation", operation, scans)
     scan, whole = scans[operation]
     made = scan(length)
@@ -202,7 +208,7 @@ def reduce(length: int, operation: str = "sum") -> Program:
 def broadcast(length: int, source: int = 0) -> Program:
     """One node's number, at every node."""
     _check_length(length)
-    require(0 <= source < length, f"source={source}: a node of 0 … {length - 1}.")
+    require(isinstance(source, int) and 0 <= source < length, f"source={source!r}: a node of 0 … {length - 1}.")
     tell = Round(
         receive={"told": reads("x", [source] * length)}, update={"x": word("told")}, note=f"node {source} tells all"
     )
@@ -211,8 +217,12 @@ def broadcast(length: int, source: int = 0) -> Program:
 
 
 def permute(length: int, destinations: Sequence[int] | None = None, route: str = "benes") -> Program:
-    """The number of node i goes to node destinations[i] (default: reversed), by a Beneš network or directly."""
+    """Numbers moved to other nodes, that of node i to destinations[i]. Default: reversed, by a Beneš network."""
     _check_length(length)
+    require(
+        destinations is None or isinstance(destinations, (Sequence, np.ndarray)),
+        f"destinations={destinations!r}: name a node for each of the {length} numbers.",
+    )
     targets = list(destinations) if destinations is not None else list(range(length))[::-1]
     require(len(targets) == length, f"{len(targets)} destinations for length {length}: name one for each node.")
     stages = benes(targets)
@@ -227,7 +237,7 @@ def permute(length: int, destinations: Sequence[int] | None = None, route: str =
 
 
 def fetch(length: int, route: str = "sort") -> Program:
-    """x[from[i]] at every node i, for a permutation `from` that is data: ask, then answer, two rounds of an MPC."""
+    """The number of the node that each node names. Addresses are data: ask, then answer, two rounds of an MPC."""
     _check_length(length)
     return mpc.to_program(mpc.fetch(length), route=route)
 
@@ -274,4 +284,9 @@ def get(name: str, length: int, **options: Any) -> Program:
     """The library's program of this name for a length."""
     if name not in PROGRAMS:
         raise unknown("program", name, PROGRAMS)
-    return PROGRAMS[name](length, **options)
+    known = list(inspect.signature(PROGRAMS[name]).parameters)[1:]
+    for option in options:
+        require(bool(known), f"program '{name}' has no options, '{option}' was given: leave it out.")
+        if option not in known:
+            raise unknown(f"option of program '{name}'", option, known)
+    return replace(PROGRAMS[name](length, **options), recipe={"name": name, "length": length, **options})

@@ -8,13 +8,14 @@
 Each pass is a function from what the last one gave. `lower` is the list of them.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 
-from posattn.compile.expressions import Array, Expression, Word, words_of
+from posattn.compile.expressions import Array, Expression, Positive, Word, walk, words_of
 from posattn.compile.fit import Fit
 from posattn.compile.interpreter import received_words
 from posattn.compile.intervals import Interval, bounds
@@ -23,6 +24,12 @@ from posattn.compile.program import Program, Round
 from posattn.compile.relu import ONE, Form, Network, Translator, levels, mentions, network
 from posattn.errors import PosattnError, require
 from posattn.nn import ExactPositional, ExactPositionalTransformer, model_of
+
+#: Bounds of registers and of received words.
+Bounds = tuple[dict[str, Interval], dict[str, Interval]]
+
+#: How many steps of a grid a number may have in which `positive` is exact: a quarter of a step is left to rounding.
+STEPS = {torch.float32: 2.0**21, torch.float64: 2.0**50}
 
 #: The head's number and its column: a received word as the MLP sees it.
 Column = tuple[int, int]
@@ -52,6 +59,7 @@ def lower(program: Program, *, domain: float, fit: int | None = None, dtype: tor
     check_language(program, fit)
     rounds = program.rounds or (Round(note="nothing to do"),)
     ranges = register_bounds(program, domain)
+    check_grids(rounds, ranges, dtype)
     live = needed_registers(program, rounds)
     heads = [share_heads(round_, after) for round_, after in zip(rounds, live[1:], strict=True)]
     sink = any(SINK in pattern for head in heads for pattern in head.patterns)
@@ -74,9 +82,23 @@ def check_language(program: Program, fit: int | None) -> None:
         )
 
 
-def register_bounds(program: Program, domain: float) -> list[tuple[dict[str, Interval], dict[str, Interval]]]:
+def check_grids(rounds: Sequence[Round], ranges: Sequence[Bounds], dtype: torch.dtype) -> None:
+    """Refuse a comparison on a grid that is too fine for the dtype to tell two neighbours apart."""
+    require(dtype in STEPS, f"dtype={dtype}: a program is exact in {' and '.join(map(str, STEPS))} alone.")
+    for number, (round_, (registers, words)) in enumerate(zip(rounds, ranges, strict=False), 1):
+        compared = (part for e in round_.update.values() for part in walk(e) if isinstance(part, Positive))
+        for part in compared:
+            steps = bounds(part.of, registers | words).reach / part.grid
+            require(
+                steps <= STEPS[dtype],
+                f"round {number} compares numbers of up to {steps:.3g} steps of {part.grid:g}, and {dtype} tells "
+                f"{STEPS[dtype]:.3g} apart: use a smaller domain, a coarser grid, or dtype=torch.float64.",
+            )
+
+
+def register_bounds(program: Program, domain: float) -> list[Bounds]:
     """For every round: bounds of the registers before it and of the words it receives; then those after the last."""
-    require(domain > 0, f"domain={domain}: inputs lie in ±domain, so above 0.")
+    require(0 < domain < math.inf, f"domain={domain}: inputs lie in ±domain, a finite number above 0.")
     zero = np.zeros(program.nodes)
     registers = {name: Interval(zero, zero) for name in program.registers}
     inside = np.arange(program.nodes) < program.length
@@ -142,7 +164,7 @@ def _atom(column: Column) -> str:
 
 def local_forms(
     rounds: Sequence[Round],
-    ranges: Sequence[tuple[dict[str, Interval], dict[str, Interval]]],
+    ranges: Sequence[Bounds],
     live: Sequence[set[str]],
     heads: Sequence[Heads],
     fit: int | None,
@@ -170,7 +192,7 @@ def kept_registers(program: Program, forms: Sequence[dict[str, Form]]) -> tuple[
 def local_networks(
     forms: Sequence[dict[str, Form]],
     registers: tuple[str, ...],
-    ranges: Sequence[tuple[dict[str, Interval], dict[str, Interval]]],
+    ranges: Sequence[Bounds],
     heads: Sequence[Heads],
 ) -> list[Network]:
     """The MLP of every round, all equally deep; `one` stays what it is to the end."""
@@ -180,8 +202,8 @@ def local_networks(
         columns = [_atom((h, c)) for h, carried in enumerate(head.carried) for c in range(len(carried))]
         unsigned = {name for name, held in before.items() if held.low.min() >= 0} | {ONE}
         unsigned |= {_atom(c[0]) for slot, c in head.slots.items() if len(c) == 1 and words[slot].low.min() >= 0}
-        kept: dict[str, Form] = {ONE: {ONE: 1.0}} | round_
-        outputs = [kept.get(name, {}) for name in registers]
+        ones: dict[str, Form] = {ONE: {ONE: 1.0}}
+        outputs = [(ones | round_).get(name, {}) for name in registers]
         networks.append(network([*registers, *columns], outputs, depth=depth, unsigned=unsigned))
     return networks
 
@@ -243,6 +265,8 @@ def assemble(
         w["output_weight"][layer] = np.eye(embed)
         _fill(w, layer, net, rows=[*place.values(), *arriving], columns=list(place.values()))
     tensors = {name: torch.from_numpy(np.ascontiguousarray(value)).to(dtype) for name, value in w.items()}
+    large = [name for name, tensor in tensors.items() if not tensor.isfinite().all()]
+    require(not large, f"{', '.join(large)}: too large for {dtype}. Compile for a smaller domain, or in float64.")
     model = model_of(architecture, tensors)
     assert isinstance(model, ExactPositionalTransformer)
     return model

@@ -13,7 +13,6 @@ takes, in two ways that need no knowledge of the addresses beforehand:
 For destinations that are known when compiling, see `posattn.compile.benes`.
 """
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -58,12 +57,7 @@ class Mpc:
 
     @property
     def slots(self) -> int:
-        return max((len(round_.messages) for round_ in self.rounds), default=1)
-
-
-def theorem(machines: int, slots: int, rounds: int) -> tuple[int, int, int]:
-    """Nodes, layers and heads that Theorem 5.1 promises: N + 1, 2R⌈log₂ N⌉ and 2s."""
-    return machines + 1, 2 * rounds * math.ceil(math.log2(machines)) if machines > 1 else 0, 2 * slots
+        return max([1, *(len(round_.messages) for round_ in self.rounds)])
 
 
 def to_program(program: Mpc, *, route: str = "sort") -> Program:
@@ -232,7 +226,8 @@ def _sorted_route(program: Mpc) -> Program:
             ),
             *carrying_sort_rounds(bus, total, key="key", carried=["kept", "hit"], grid=0.5),
             Round(
-                receive={"before": reads("key", [None] * (first + 1) + bus[:-1])},
+                # the first place has nobody before it: it reads itself, and its key is never its key + ½
+                receive={"before": reads("key", [None] * first + bus[:1] + bus[:-1])},
                 update={
                     "key": word("key")
                     + gate(2 * above, shut=2 * distance(word("key"), word("before") + 0.5) + word("hit"))

@@ -47,12 +47,12 @@ class Positions:
 
 def choose(patterns: Sequence[Pattern], nodes: int, *, sink: bool) -> Positions:
     """The smallest encoding that realises every pattern exactly."""
-    fitting = [
-        positions
-        for build in (_binary, _parabolic, _one_hot, _targets)
-        if (positions := build(patterns, nodes, sink)) is not None
-    ]
-    return min(fitting, key=lambda positions: positions.width)
+    small = [build(patterns, nodes, sink) for build in (_binary, _parabolic, _targets)]
+    fitting = [positions for positions in small if positions is not None]
+    smallest = min(fitting, key=lambda positions: positions.width, default=None)
+    if smallest is not None and smallest.width <= nodes + sink:
+        return smallest
+    return _one_hot(patterns, nodes, sink)
 
 
 def _scale(width: int, gap: float) -> float:
@@ -126,6 +126,8 @@ def _targets(patterns: Sequence[Pattern], nodes: int, sink: bool) -> Positions |
             target = np.array((*pattern, SINK) if sink else pattern, dtype=np.float64)
             matrix = np.concatenate([matrix, np.stack([target, target**2], axis=1)], axis=1)
     width = matrix.shape[1]
+    if width >= nodes + sink:  # one-hot is no wider
+        return None
     scale, queries, column = _scale(width, 1.0), {}, 3
     for pattern in patterns:
         query = np.zeros((width, width))
@@ -155,21 +157,28 @@ def affine(pattern: Pattern, nodes: int, *, sink: bool) -> tuple[int, int] | Non
 
     With a sink the lower border is the sink at −1, and it has to read itself.
     """
-    low, high = (SINK if sink else 0), nodes - 1
-    inner = [(node, target) for node, target in enumerate(pattern) if low < target < high]
-    slopes = [0, 1, -1]
-    if len(inner) >= 2:
-        (i, s), (j, t) = inner[0], inner[1]
-        slopes = [(t - s) // (j - i)]
-    index = np.append(np.arange(nodes), SINK) if sink else np.arange(nodes)
-    wanted = np.array((*pattern, SINK) if sink else pattern)
-    for slope in slopes:
-        if inner:
-            offsets = [inner[0][1] - slope * inner[0][0]]
-        else:  # every node reads a border: the line crosses from one to the other somewhere
-            first = next((node for node, target in enumerate(pattern) if target != pattern[0]), 0)
-            offsets = [pattern[0], pattern[first] - slope * first, pattern[-1] - slope * (nodes - 1)]
-        for offset in offsets:
-            if np.array_equal(np.clip(slope * index + offset, low, high), wanted):
-                return slope, offset
-    return None
+    low, high = (SINK if sink else 0), nodes - 1  # the nodes, and their indices, with the sink first
+    wanted = (SINK, *pattern) if sink else pattern
+    inner = next((place for place, target in enumerate(wanted) if low < target < high), None)
+    if inner is not None:  # the line goes through this point, and every other one bounds its slope
+        slope = _flattest(wanted, inner, low, high)
+        offset = wanted[inner] - slope * (low + inner)
+    else:  # every node reads a border: the line is flat, or goes from one to the other in a single step
+        step = next((place for place in range(1, len(wanted)) if wanted[place] != wanted[place - 1]), 0)
+        slope = wanted[step] - wanted[max(step - 1, 0)]
+        offset = wanted[step] - slope * (low + step)
+    found = np.clip(slope * np.arange(low, nodes) + offset, low, high)
+    return (slope, offset) if np.array_equal(found, wanted) else None
+
+
+def _flattest(wanted: Sequence[int], inner: int, low: int, high: int) -> int:
+    """The slope nearest to 0 that a line through wanted[inner] may have: at most `low` where that is wanted, at least
+    `high` where that is, and right in between. Whether there is a line at all is for the caller to see."""
+    least, most = -len(wanted), len(wanted)
+    for place, target in enumerate(wanted):
+        run, rise = place - inner, target - wanted[inner]
+        if run and (low < target < high or (target == low) == (run > 0)):
+            most = min(most, rise // run)
+        if run and (low < target < high or (target == low) == (run < 0)):
+            least = max(least, -(-rise // run))
+    return min(max(0, least), most)

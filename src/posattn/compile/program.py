@@ -5,12 +5,13 @@ and register it reads from, or nothing, which arrives as 0), and then updates it
 registers and the received words, all at once. This is what the paper calls PCOC (Back de Luca et al. 2025, section 5).
 """
 
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from posattn.compile.expressions import Call, Expression, renamed, walk, words_of
+from posattn.compile.expressions import Call, Expression, gate, renamed, walk, word, words_of
 from posattn.errors import PosattnError, require
 
 #: The register of ones that the compiler adds where constants are computed with.
@@ -51,9 +52,10 @@ class Program:
     inputs: tuple[str, ...] = ("x",)
     outputs: tuple[str, ...] = ("x",)
     constants: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
-    pad: float | None = 0.0
+    pad: float | None = None
     grid: float | None = None  # inputs must be multiples of it; None: any number
     permutations: tuple[str, ...] = ()  # inputs that hold every number of 0 … length − 1 once
+    recipe: Mapping[str, Any] | None = None  # how the library makes it: get(**recipe)
     oracle: Callable[..., Any] | None = None
 
     def __post_init__(self) -> None:
@@ -68,17 +70,28 @@ class Program:
         found = []
         if not 1 <= self.length <= self.nodes:
             found.append(f"length={self.length} and nodes={self.nodes}: 1 ≤ length ≤ nodes is needed.")
+        if not self.inputs or not self.outputs:
+            found.append("it needs at least one input and one output.")
+        if self.grid is not None and not 0 < self.grid < math.inf:
+            found.append(f"grid={self.grid}: the distance between two neighbours is a finite number above 0.")
+        if self.pad is not None and not -1 <= self.pad <= 1:
+            found.append(f"pad={self.pad}: a multiple of the domain's bound, so that it lies inside, in [-1, 1].")
         if ONE in self.registers:
             found.append(f"register '{ONE}': the name is taken by the compiler's own register of ones.")
         for name in _repeated(self.registers):
             found.append(f"register '{name}' is declared twice.")
+        for name in _repeated(self.inputs):
+            found.append(f"input '{name}' is named twice.")
         for what, names in (("input", self.inputs), ("output", self.outputs), ("constant", self.constants)):
             found += [f"{what} '{name}' is no register." for name in names if name not in self.registers]
         for name, values in self.constants.items():
             if len(values) != self.nodes:
                 found.append(f"constant '{name}' has {len(values)} values for {self.nodes} nodes.")
+            if not all(map(math.isfinite, values)):
+                found.append(f"constant '{name}' is not finite.")
             if name in self.inputs:
                 found.append(f"'{name}' is an input and a constant at once.")
+        found += [f"permutation '{name}' is no input." for name in self.permutations if name not in self.inputs]
         written = {*self.inputs, *self.constants}
         for number, round_ in enumerate(self.rounds, 1):
             found += [f"round {number}: {problem}" for problem in self._round_problems(round_, written)]
@@ -106,6 +119,9 @@ class Program:
         for register, expression in round_.update.items():
             if register not in self.registers:
                 found.append(f"'{register}' is updated and no register.")
+            if not isinstance(expression, Expression):
+                found.append(f"'{register}' becomes {expression!r}, which is no expression.")
+                continue
             for name in sorted(words_of(expression)):
                 if name in round_.receive or name in written:
                     continue
@@ -143,14 +159,13 @@ class Program:
             f"'{self.name}' gives {self.length} × {len(self.outputs)} numbers and '{after.name}' takes "
             f"{after.length} × {len(after.inputs)}.",
         )
-        names = dict(zip(after.inputs, self.outputs, strict=True))
-        for name in after.registers:
-            if name not in names:
-                names[name] = self._free(name, after, set(names.values()))
+        # Where nodes are left over, `after` expects zeros there; and it may change one of its inputs, not the other.
+        direct = self.nodes == self.length and len(set(self.outputs)) == len(self.outputs)
+        names = self._names(after, dict(zip(after.inputs, self.outputs, strict=True)) if direct else {})
         rounds = tuple(
             Round(
                 receive={
-                    f"{slot}": tuple(None if s is None else (s[0], names[s[1]]) for s in table)
+                    names[slot]: tuple(None if s is None else (s[0], names[s[1]]) for s in table)
                     for slot, table in round_.receive.items()
                 },
                 update={names[r]: renamed(e, names) for r, e in round_.update.items()},
@@ -159,31 +174,46 @@ class Program:
             for round_ in after.rounds
         )
         constants = {names[name]: values for name, values in after.constants.items()}
+        if not direct:
+            outside = _free("outside", {*self.registers, *_slots(self), *names.values()})
+            constants[outside] = tuple(float(node >= self.length) for node in range(self.nodes))
+            handed = {
+                names[to]: gate(word(name), shut=word(outside))
+                for to, name in zip(after.inputs, self.outputs, strict=True)
+            }
+            rounds = (Round(update=handed, note="hand over"), *rounds)
         first, second = self.oracle, after.oracle
         return Program(
             name=f"{self.name}, {after.name}",
             length=self.length,
             nodes=self.nodes,
-            registers=tuple(dict.fromkeys((*self.registers, *names.values()))),
+            registers=tuple(dict.fromkeys((*self.registers, *(names[name] for name in after.registers), *constants))),
             rounds=self.rounds + rounds,
             inputs=self.inputs,
             outputs=tuple(names[name] for name in after.outputs),
             constants=dict(self.constants) | constants,
             pad=None,
-            grid=self.grid,
+            grid=after.grid if self.grid is None else self.grid,
             permutations=self.permutations,
             oracle=(lambda x: second(first(x))) if first and second else None,
         )
 
-    def _free(self, name: str, after: "Program", taken: set[str]) -> str:
-        """A constant that both have and neither changes is shared; any other register gets a name of its own."""
+    def _names(self, after: "Program", names: dict[str, str]) -> dict[str, str]:
+        """What the registers and slots of `after` are called behind this program, beyond the names they have."""
+        slots = _slots(after)
+        for name in after.registers:
+            if name not in names:
+                taken = {*self.registers, *_slots(self), *slots, *names.values()}
+                names[name] = name if self._shares(name, after) else _free(name, taken)
+        for slot in sorted(slots):
+            names[slot] = _free(slot, {*self.registers, *names.values(), *(slots - {slot})})
+        return names
+
+    def _shares(self, name: str, after: "Program") -> bool:
+        """Whether both programs have the same constant of this name, and neither changes it."""
         changed = {r for program in (self, after) for round_ in program.rounds for r in round_.update}
-        mine, its = self.constants.get(name), after.constants.get(name)
-        if mine is not None and mine == its and name not in changed:
-            return name
-        while name in self.registers or name in taken:
-            name += "'"
-        return name
+        held = self.constants.get(name)
+        return held is not None and held == after.constants.get(name) and name not in changed | set(self.outputs)
 
     def __str__(self) -> str:
         lines = [
@@ -196,6 +226,16 @@ class Program:
                 lines.append(f"    {slot} ← {_table(table)}")
             lines += [f"    {register} = {expression}" for register, expression in round_.update.items()]
         return "\n".join(lines)
+
+
+def _slots(program: Program) -> set[str]:
+    return {slot for round_ in program.rounds for slot in round_.receive}
+
+
+def _free(name: str, taken: Iterable[str]) -> str:
+    while name in taken:
+        name += "'"
+    return name
 
 
 def _repeated(names: Sequence[str]) -> list[str]:

@@ -6,7 +6,8 @@ Every expression is a linear form in *atoms*: words, and units relu(linear form)
     gate(e, s) = relu(e − M·s) − relu(−e − M·s)     for |e| ≤ M: with s = 0 it is e and nothing was rounded, with s = 1
                                                     it is 0; gate(relu(e), s) = relu(e − M·s) needs one unit
     exchange = own − relu(own − other − M·upper) + relu(other − own − M·lower)
-    [e > 0] = relu(1 − relu(1 − e/grid))            for e a multiple of the grid
+    [e > 0] = relu(1 − relu(1½ − 2e/grid))          for e a multiple of the grid: 0 up to a quarter of it, 1 from three
+                                                    quarters on, so that no rounding of e makes half a bit
 
 M·s must be exactly 0 where the gate is open, so s has to be one atom, or a sum of units that are 0 one by one: with
 M·1 − M·bit, e would be rounded away. The complement of a bit is therefore a register of its own, or, where there is
@@ -20,7 +21,6 @@ sink stays exactly 0.
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
@@ -52,6 +52,7 @@ class Unit:
 
     form: frozenset[tuple["Atom", float]]
     depth: int
+    terms: tuple[tuple["Atom", float], ...] = field(compare=False)  # the form, in the order in which it was written
 
 
 Atom = str | Unit
@@ -66,7 +67,7 @@ def unit(form: Form) -> Form:
     """relu of a form, as a form."""
     if not form:
         return {}
-    return {Unit(frozenset(form.items()), 1 + max(map(depth_of, form))): 1.0}
+    return {Unit(frozenset(form.items()), 1 + max(map(depth_of, form)), tuple(form.items())): 1.0}
 
 
 def plus(*forms: Form) -> Form:
@@ -119,7 +120,8 @@ class Translator:
                 rises = unit(plus(b, times(-1, a), times(-limit, self.bit(lower))))
                 return plus(a, times(-1, falls), rises)
             case Positive(of, grid):
-                return _step(times(1 / grid, self.form(of)))
+                below = unit(plus({ONE: 1.5}, times(-2 / grid, self.form(of))))
+                return unit(plus({ONE: 1.0}, times(-1, below)))
             case Call():
                 return self._fit(expression)
         raise PosattnError(f"{expression!r} is no expression of posattn.compile.")
@@ -128,9 +130,9 @@ class Translator:
         """A bit (or a shutter, 0 or at least 1) in atoms that are all 0 where it is: M times it is then exactly 0."""
         match expression:
             case Sum((Constant(1.0), Scaled(-1.0, Positive(of, grid)))):  # the complement costs no further level
-                return unit(plus({ONE: 1.0}, times(-1, unit(times(1 / grid, self.form(of))))))
+                return unit(plus({ONE: 1.0}, times(-1, unit(plus(times(2 / grid, self.form(of)), {ONE: -0.5})))))
         form = self.form(expression)
-        single = len(form) == 1 and next(iter(form.values())) == 1
+        single = len(form) == 1 and next(iter(form.values())) == 1 and bounds(expression, self.words).low.min() >= 0
         units = all(isinstance(atom, Unit) and factor > 0 for atom, factor in form.items())
         return form if single or units else unit(form)
 
@@ -167,10 +169,6 @@ class Translator:
         return form
 
 
-def _step(form: Form) -> Form:
-    return unit(plus({ONE: 1.0}, times(-1, unit(plus({ONE: 1.0}, times(-1, form))))))
-
-
 @dataclass(frozen=True)
 class Network:
     """Matrices of a bias-free ReLU MLP: y = relu(… relu(x·W₁)·W₂ …)·W_last."""
@@ -190,7 +188,12 @@ class Network:
 
 def mentions(form: Form, name: str) -> bool:
     """Whether a form reads a word, at any depth."""
-    return any(atom == name or (isinstance(atom, Unit) and mentions(dict(atom.form), name)) for atom in form)
+    seen, waiting = set(form), list(form)
+    for atom in waiting:
+        below = {part for part, _ in atom.terms} - seen if isinstance(atom, Unit) else set()
+        seen |= below
+        waiting += below
+    return name in seen
 
 
 def levels(forms: Iterable[Form]) -> int:
@@ -206,7 +209,7 @@ def network(inputs: Sequence[str], outputs: Sequence[Form], *, depth: int, unsig
         below: list[Atom] = []
         for atom in needed[level]:
             if isinstance(atom, Unit) and atom.depth == level:
-                below += [part for part, _ in sorted(atom.form, key=_order)]
+                below += [part for part, _ in atom.terms]
             else:
                 below.append(atom)
         needed[level - 1] = _distinct(below)
@@ -218,7 +221,7 @@ def network(inputs: Sequence[str], outputs: Sequence[Form], *, depth: int, unsig
         for atom in needed[level]:
             if isinstance(atom, Unit) and atom.depth == level:
                 above[atom] = [(len(columns), 1.0)]
-                columns.append(dict(atom.form))
+                columns.append(dict(atom.terms))
             elif isinstance(atom, Unit) or atom in unsigned:
                 above[atom] = [(len(columns), 1.0)]
                 columns.append({atom: 1.0})
@@ -244,11 +247,3 @@ def _matrix(held: Mapping[Atom, list[tuple[int, float]]], rows: int, columns: Se
 
 def _distinct(atoms: Iterable[Atom]) -> list[Atom]:
     return list(dict.fromkeys(atoms))
-
-
-def _order(entry: tuple[Atom, float]) -> Any:
-    """Frozen sets have no order of their own; the same program must give the same weights."""
-    atom, coefficient = entry
-    if isinstance(atom, str):
-        return (0, atom, coefficient)
-    return (atom.depth, str(sorted(str(_order(inner)) for inner in atom.form)), coefficient)

@@ -7,10 +7,12 @@ import torch
 
 import posattn
 from posattn import devices
+from posattn.engine.local import Interrupted
 from posattn.engine.progress import Bar, Reporter
 from posattn.engine.store import Store
 from posattn.train import language
 from posattn.train.language import LanguageTrial
+from posattn.train.pretrained import Unreachable
 
 
 def fine_tune(
@@ -30,9 +32,14 @@ def fine_tune(
         report.start(f"{trial.model} on {trial.task}", trial.steps, 0)
         try:
             scores = language.fine_tune(trial, device=where, report=lambda step, loss: report.update(step, [loss]))
-        except language.Unreachable as reason:
+        except Unreachable as reason:
             report.say(f"{reason} The study goes on without it.")
             raise
+        except KeyboardInterrupt:
+            raise Interrupted(
+                f"stopped while fine-tuning {trial.model} on {trial.task}, which begins anew next time. "
+                "Run the same command again to go on; what is finished is kept."
+            ) from None
     metrics = {
         "scores": scores,
         "diverged_at": None,

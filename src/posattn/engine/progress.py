@@ -40,7 +40,7 @@ class Bar(Reporter):
     def __init__(self) -> None:
         self.console = Console(stderr=True)
         self.progress = Progress(
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),  # it may hold a folder's name
             BarColumn(),
             TextColumn("{task.completed:.0f}/{task.total:.0f} steps"),
             TextColumn("{task.fields[rate]}"),

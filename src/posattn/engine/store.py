@@ -11,7 +11,7 @@ import json
 import os
 from collections.abc import Collection
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import pandas as pd
 
@@ -20,10 +20,19 @@ from posattn.files import make_folder, write_whole
 from posattn.nn.parts import Params
 from posattn.nn.weights import write_weights
 from posattn.train import Trial
-from posattn.train.language import LanguageTrial
 
 #: Raised when older versions can no longer read a store.
 FORMAT = 1
+
+
+@runtime_checkable
+class Kept(Protocol):
+    """What a store can hold the results of: a trial, of a fleet or of another kind."""
+
+    @property
+    def id(self) -> str: ...
+
+    def to_json(self) -> str: ...
 
 
 class Store:
@@ -42,14 +51,14 @@ class Store:
             _check_format(self.folder, held, "install that version, or choose another folder")
         write_whole(marker, json.dumps({"format": FORMAT}).encode())
 
-    def path(self, trial: Trial | LanguageTrial) -> Path:
+    def path(self, trial: Kept) -> Path:
         return self.folder / trial.id
 
     @property
     def checkpoints(self) -> Path:
         return self.folder / "checkpoints"
 
-    def finished(self, trial: Trial | LanguageTrial) -> bool:
+    def finished(self, trial: Kept) -> bool:
         """Whether the trial's metrics are there. A folder of that name with another trial in it is an error."""
         folder = self.path(trial)
         if (folder / "trial.json").is_file():
@@ -60,7 +69,7 @@ class Store:
             )
         return (folder / "metrics.json").is_file()
 
-    def write(self, trial: Trial | LanguageTrial, weights: Params | None, metrics: dict[str, Any]) -> None:
+    def write(self, trial: Kept, weights: Params | None, metrics: dict[str, Any]) -> None:
         """Keep a finished trial. Its metrics come last: without them it counts as never run."""
         folder = self.path(trial)
         self.finished(trial)

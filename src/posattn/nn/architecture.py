@@ -56,15 +56,8 @@ class Architecture(ABC):
 
     def form(self, *, device: torch.device, precision: str) -> Callable[..., Tensor]:
         """The form of `forward` that is fastest for training on a device, at a precision of `posattn.train`."""
-        if precision != "bf16":
-            return self.forward
-
-        def half(p: Params, *inputs: Tensor) -> Tensor:
-            # Autocast ends before the backward pass; one written by hand would then multiply two dtypes.
-            with torch.autocast(device.type, torch.bfloat16, cache_enabled=False):
-                return self.plain(p, *inputs)
-
-        return half
+        # Autocast ends before the backward pass; one written by hand would then multiply two dtypes.
+        return self.forward if precision != "bf16" else half(self.plain, device)
 
     @abstractmethod
     def check(self, *inputs: Tensor) -> None:
@@ -74,6 +67,16 @@ class Architecture(ABC):
         """Canonical: equal architectures give equal text."""
         fields = {"kind": self.kind} | dataclasses.asdict(self)
         return json.dumps(fields, sort_keys=True, separators=(",", ":"))
+
+
+def half(function: Callable[..., Tensor], device: torch.device) -> Callable[..., Tensor]:
+    """A forward pass with its products in bfloat16."""
+
+    def half(p: Params, *inputs: Tensor) -> Tensor:
+        with torch.autocast(device.type, torch.bfloat16, cache_enabled=False):
+            return function(p, *inputs)
+
+    return half
 
 
 def from_json(text: str) -> Architecture:

@@ -5,8 +5,10 @@ multiplies matrices together first, and a compiled gate's large constant would t
 A compiled program has one length, so shorter inputs are refused instead of being run on fewer nodes.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
 from posattn.errors import require
@@ -28,6 +30,10 @@ class ExactPositional(Positional):
         )
 
     forward = Positional.plain
+
+    def form(self, *, device: torch.device, precision: str) -> Callable[..., Tensor]:
+        """The plain form at any precision: a faster one would not be exact."""
+        return self.forward
 
 
 class ExactPositionalTransformer(PositionalTransformer):

@@ -8,15 +8,17 @@ tied to the embedding (the paper leaves both open).
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import gelu, scaled_dot_product_attention
 
 from posattn.errors import require
-from posattn.nn.architecture import Architecture, check_codes, check_heads, check_sizes, check_switches
+from posattn.nn.architecture import Architecture, check_codes, check_heads, check_sizes, check_switches, half
 from posattn.nn.model import Model
 from posattn.nn.parts import Init, Params, affine, attention_weights, merge_heads, row_products, split_heads
 
@@ -84,11 +86,18 @@ class Gpt(Architecture):
             if self.positional:
                 attended = mix(attention_weights(query, key, causal=True), values)
             else:
-                samples = (x.flatten(0, 1) for x in (query, key, values))
-                attended = scaled_dot_product_attention(*samples, is_causal=True).view_as(values)
+                q, k, v = (x.flatten(0, 1) for x in (query, key, values))  # the fast kernels take four axes
+                attended = scaled_dot_product_attention(q, k, v, is_causal=True).view_as(values)
             state = state + affine(p, "output", merge_heads(attended), index)
             state = state + affine(p, "mlp_out", gelu(affine(p, "mlp_in", state, index)), index)
         return affine(p, "decoder", state)
+
+    def plain(self, p: Params, *inputs: Tensor) -> Tensor:
+        with sdpa_kernel(SDPBackend.MATH):  # the fused attention can be differentiated once only
+            return self.forward(p, *inputs)
+
+    def form(self, *, device: torch.device, precision: str) -> Callable[..., Tensor]:
+        return self.forward if precision != "bf16" else half(self.forward, device)
 
 
 def mix(

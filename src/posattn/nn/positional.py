@@ -15,6 +15,7 @@ experiments do, in the scaling by 1/√d_k and in the biases.
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import TYPE_CHECKING
 
 import torch
 from jaxtyping import Float
@@ -24,6 +25,9 @@ from posattn.nn.mixing import columns, expanded_layer, mixed_layer, with_identit
 from posattn.nn.model import NumericModel
 from posattn.nn.numeric import Numeric, fold, folded_decoder, layer, middle_maps
 from posattn.nn.parts import Params, affine, attention_weights, linear, split_heads
+
+if TYPE_CHECKING:
+    from posattn.nn.hardened import HardenedTransformer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,3 +101,9 @@ class PositionalTransformer(NumericModel[Positional]):
     def attention(self) -> Float[Tensor, "layers heads nodes nodes"]:
         """The attention weights of every layer and head; each row sums to 1."""
         return self.architecture.attention(self.replica(), self.architecture.nodes)[0]
+
+    def harden(self) -> "HardenedTransformer":
+        """The same model with attention as a table of reads, where every node's attention selects one node."""
+        from posattn.nn.hardened import HardenedTransformer
+
+        return HardenedTransformer(self)

@@ -1,6 +1,7 @@
 """Models on disk: one safetensors file with the weights and, in its header, the whole architecture."""
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 import safetensors
@@ -16,27 +17,41 @@ from posattn.nn.parts import Params
 FORMAT = 1
 
 
-def write_weights(path: str | os.PathLike[str], architecture: Architecture, tensors: Params) -> None:
-    header = {"posattn": str(FORMAT), "architecture": architecture.to_json()}
+def write_weights(
+    path: str | os.PathLike[str],
+    architecture: Architecture,
+    tensors: Params,
+    *,
+    notes: Mapping[str, str] | None = None,
+) -> None:
+    """`notes` are further entries of the header, for `read_header`."""
+    header = {"posattn": str(FORMAT), "architecture": architecture.to_json(), **(notes or {})}
     held = {name: tensor.detach().contiguous().cpu() for name, tensor in tensors.items()}
     write_whole(path, safetensors.torch.save(held, metadata=header))
 
 
+def read_header(path: str | os.PathLike[str]) -> dict[str, str]:
+    """What a model's file says about itself."""
+    return _opened(Path(path))[0]
+
+
 def read_weights(path: str | os.PathLike[str]) -> tuple[Architecture, Params]:
     """Architecture and weights, each checked against the other."""
-    path = Path(path)
-    require(not path.is_dir(), f"'{path}' is a folder: name the file in it.")
-    require(path.is_file(), f"'{path}' is not there: check the path.")
-    try:
-        with safetensors.safe_open(path, framework="pt") as file:
-            header = file.metadata() or {}
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (no dict)
-    except (safetensors.SafetensorError, OSError) as error:
-        raise PosattnError(f"'{path}' is damaged or no safetensors file: {error}") from None
+    header, tensors = _opened(Path(path))
     try:
         return _checked(header, tensors)
     except PosattnError as error:
         raise PosattnError(f"'{path}' cannot be loaded: {error}") from None
+
+
+def _opened(path: Path) -> tuple[dict[str, str], Params]:
+    require(not path.is_dir(), f"'{path}' is a folder: name the file in it.")
+    require(path.is_file(), f"'{path}' is not there: check the path.")
+    try:
+        with safetensors.safe_open(path, framework="pt") as file:
+            return file.metadata() or {}, {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (no dict)
+    except (safetensors.SafetensorError, OSError) as error:
+        raise PosattnError(f"'{path}' is damaged or no safetensors file: {error}") from None
 
 
 def _checked(header: dict[str, str], tensors: Params) -> tuple[Architecture, Params]:

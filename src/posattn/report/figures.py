@@ -11,6 +11,7 @@ from torch import Tensor
 from posattn.studies.results import Point, Results
 
 FORMATS = ("png", "svg", "pdf")
+LETTER = 0.064  # inches, a letter's mean width in a legend
 #: Colours that can be told apart without seeing red or green, in the order in which arms appear.
 COLOURS = ("#D55E00", "#0072B2", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999999")
 
@@ -30,13 +31,17 @@ def curves(results: Results) -> Figure:
     for panel in axes.flat[len(tasks) :]:
         panel.set_visible(False)
     handles, labels = axes.flat[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False, fontsize=8)
+    widest = 0.6 + LETTER * max(map(len, labels))  # with its line
+    fitting = max(1, min(3, int(figure.get_figwidth() / widest)))
+    figure.legend(handles, labels, loc="outside lower center", ncols=fitting, frameon=False, fontsize=8)
     return figure
 
 
 def _drawn(results: Results) -> list[Point]:
     """Validation points belong to a curve only where the axis is not the scale."""
     by_scale = all(case.x is None for case in results.cases)
+    if results.study.drawn:
+        return [point for point in results.points if point.test_set in results.study.drawn]
     return [point for point in results.points if not (by_scale and point.test_set == "validation")]
 
 
@@ -49,7 +54,8 @@ def _panel(panel: Axes, points: list[Point], colours: dict[str, str], results: R
         line = sorted(line, key=lambda point: point.x)
         x = [point.x for point in line]
         label = f"{arm}, {test_set}" if test_set else arm
-        style = {"color": colours[arm], "marker": "o" if test_set != "validation" else "s", "markersize": 3}
+        marker = "s" if test_set in ("validation", *results.study.drawn[1:]) else "o"
+        style = {"color": colours[arm], "marker": marker, "markersize": 3}
         panel.plot(x, [point.median for point in line], label=label, **style)
         panel.fill_between(
             x, [min(point.ours) for point in line], [max(point.ours) for point in line], color=colours[arm], alpha=0.18,

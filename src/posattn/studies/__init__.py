@@ -3,6 +3,7 @@
 from posattn.studies import (
     ablation,
     accuracy,
+    bounds_vs_gap,
     encodings,
     khop_depth,
     khop_ood,
@@ -23,6 +24,7 @@ __all__ = [
     "Study",
     "ablation",
     "accuracy",
+    "bounds_vs_gap",
     "encodings",
     "get",
     "khop_depth",

@@ -4,10 +4,12 @@ import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, ClassVar
 
 from posattn import published
 from posattn.errors import PosattnError, require, unknown
+from posattn.studies.exact import ExactTrial
 from posattn.train import Trial
 from posattn.train.language import LanguageTrial
 
@@ -29,17 +31,17 @@ class Case:
 
     task: str
     arm: str
-    trial: Trial | LanguageTrial
+    trial: Trial | LanguageTrial | ExactTrial
     x: float | None = None
     reference: Mapping[str, Any] = field(default_factory=dict)
     divisor: float = 1.0
 
-    def seeded(self, seed: int) -> Trial | LanguageTrial:
+    def seeded(self, seed: int) -> Trial | LanguageTrial | ExactTrial:
         return dataclasses.replace(self.trial, seed=seed)
 
     @property
     def test_sets(self) -> list[str]:
-        return list(self.trial.sets if isinstance(self.trial, LanguageTrial) else self.trial.evaluation.sets)
+        return list(self.trial.evaluation.sets if isinstance(self.trial, Trial) else self.trial.sets)
 
     def published(self, test_set: str) -> list[float]:
         """Published figures for one of the case's test sets, one a run."""
@@ -64,6 +66,8 @@ class Study(ABC):
     tasks: ClassVar[tuple[str, ...]]
     metric: ClassVar[str] = "loss"  # which score of the store the tables and figures show …
     measure: ClassVar[str] = "loss"  # … and what it is called there
+    figures: ClassVar[tuple[str, ...]] = ()  # what `derive` gives, where the scores are not what is shown
+    drawn: ClassVar[tuple[str, ...]] = ()  # which of them the picture shows; none: all
     notes: ClassVar[tuple[str, ...]] = ()  # corrections and deviations, printed under every table
     language_model: str | None = None  # for a study that can fine-tune one: its name or folder, where not the preset's
 
@@ -76,6 +80,10 @@ class Study(ABC):
     @abstractmethod
     def cases(self, task: str, preset: str) -> list[Case]:
         """The cases of one task."""
+
+    def derive(self, case: Case, rows: list[dict[str, Any]], weights: Path) -> Mapping[str, float]:
+        """Figures of a finished trial, from its last scores and its weights, for a study that shows no scores."""
+        raise NotImplementedError
 
     def chosen(self, tasks: tuple[str, ...], preset: str, arms: tuple[str, ...] = ()) -> list[Case]:
         """The cases of some tasks and some arms (none: all of the study's)."""
@@ -90,6 +98,10 @@ class Study(ABC):
             if arm not in known:
                 raise unknown(f"model of study '{self.name}', preset {preset}", arm, known)
         return [case for case in cases if not arms or case.arm in arms]
+
+    def arms(self, tasks: tuple[str, ...], preset: str) -> list[str]:
+        """The models of some tasks (none: all of the study's), each once."""
+        return list(dict.fromkeys(case.arm for case in self.chosen(tasks, preset)))
 
     def seed_count(self, preset: str, wanted: int | None) -> int:
         require(wanted is None or wanted >= 1, f"seeds={wanted}: run at least one.")

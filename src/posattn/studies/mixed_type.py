@@ -70,7 +70,9 @@ class MixedType(Study):
             )
             for arm, model in models.items()
         ]
-        language_model = self.language_model or ("gpt2-large" if preset == "paper" else None)
+        language_model = self.language_model
+        if language_model is None and preset == "paper":
+            language_model = "gpt2-large"
         if language_model is not None:
             read = LanguageTrial(
                 task=task,

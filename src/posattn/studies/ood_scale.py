@@ -7,7 +7,8 @@ Back de Luca et al. 2025, Fig. 4: length 8, 30,000 samples, c = 1 … 10, ten ru
 """
 
 from posattn.studies.base import Case, Study, register
-from posattn.studies.numeric import PROTOCOLS, TASKS, models, trial
+from posattn.studies.exact import ExactTrial
+from posattn.studies.numeric import PROTOCOLS, RANGE, TASKS, models, test_sets, trial
 
 
 @register
@@ -22,6 +23,8 @@ class OodScale(Study):
         "“homogeneous” is the positional model without biases, trained by the paper's schedule like the others; "
         "“homogeneous, decayed” takes the same number of steps at lr 1e-3, brought down to 0 by a cosine over the last "
         "60 %. The quick preset takes all three from lr 1e-3 down to 0 by a cosine over all steps.",
+        "“compiled” is not trained: its weights are compiled from a parallel program (posattn compile) for this "
+        "domain, and its error is that of float32 sums.",
     )
 
     def cases(self, task: str, preset: str) -> list[Case]:
@@ -38,4 +41,11 @@ class OodScale(Study):
         if preset == "paper":
             decayed = trial(task, models(protocol)["homogeneous"], protocol.decayed())
             cases.append(Case(task=task, arm="homogeneous, decayed", trial=decayed))
-        return cases
+        compiled = ExactTrial(
+            task=task,
+            length=8,
+            domain=RANGE * max(protocol.scales),
+            samples=protocol.test_samples,
+            sets=test_sets(protocol, length=8),
+        )
+        return [*cases, Case(task=task, arm="compiled", trial=compiled)]

@@ -1,13 +1,16 @@
 """What a study was asked for: which preset and tasks, and how many seeds of each model. Kept beside the results.
 
 Models may be added one by one, `--model standard --seeds 3` after ten seeds of the others: the record then holds them
-together, and the tables show how many seeds each one has. Another preset or other tasks begin a new record.
+together, and the tables show how many seeds each one has. Another preset or other tasks begin a new record; another
+language model begins its own arms anew.
 """
 
 import json
 import shlex
-from dataclasses import asdict, dataclass, field
+from collections.abc import Collection
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from posattn.engine import Store
 from posattn.errors import PosattnError, require
@@ -28,14 +31,18 @@ class Record:
     seeds: dict[str, int] = field(default_factory=dict)  # by arm; an arm that is not here is not in the tables
     left_out: dict[str, str] = field(default_factory=dict)  # arms that could not be run, and why
 
-    def joined(self, older: "Record | None") -> "Record":
-        """This record and what an older one holds of other arms, where both are of the same run."""
-        same = ("study", "preset", "tasks", "language_model")
-        if older is None or any(getattr(self, name) != getattr(older, name) for name in same):
+    def joined(self, older: "Record | None", *, readers: Collection[str] = ()) -> "Record":
+        """This record and what an older one holds of other arms, where both are of the same run.
+
+        `readers` are the arms that are language models: another language model leaves nothing of them.
+        """
+        if older is None or any(getattr(self, name) != getattr(older, name) for name in ("study", "preset", "tasks")):
             return self
-        seeds = older.seeds | self.seeds
-        left_out = {arm: why for arm, why in (older.left_out | self.left_out).items() if arm not in self.seeds}
-        return Record(**(asdict(self) | {"seeds": seeds, "left_out": left_out}))
+        gone = readers if self.language_model != older.language_model else ()
+        seeds = {arm: count for arm, count in older.seeds.items() if arm not in gone} | self.seeds
+        left_out = {arm: why for arm, why in older.left_out.items() if arm not in gone} | self.left_out
+        left_out = {arm: why for arm, why in left_out.items() if arm not in seeds}
+        return replace(self, seeds=seeds, left_out=left_out)
 
     def commands(self, arms: list[str]) -> list[str]:
         """The commands that give these results; `arms` are all that the study has."""
@@ -73,14 +80,28 @@ def read(store: Store, study: str) -> Record | None:
     path = path_of(store, study)
     if not path.is_file():
         return None
-    again = f"run the study again, posattn run {study}"
     try:
         held = json.loads(path.read_bytes())
-        written = held.pop("format")
-        newer = isinstance(written, int) and written > FORMAT
-        require(not newer, f"'{path}' was written by a newer version of posattn: install that version.")
-        if written != FORMAT:
-            raise ValueError(f"format {written}")
-        return Record(**(held | {"tasks": tuple(held["tasks"])}))
+        newer = isinstance(held["format"], int) and held["format"] > FORMAT
+        found = None if newer else _record(held)
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise PosattnError(f"'{path}' cannot be read ({error}): {again}.") from None
+        raise PosattnError(
+            f"'{path}' cannot be read ({error}): run the study again, posattn run {study}, what is finished is kept."
+        ) from None
+    require(not newer, f"'{path}' was written by a newer version of posattn: install that version.")
+    return found
+
+
+def _record(held: dict[str, Any]) -> Record:
+    """What `write` has written; an error where it is anything else."""
+    written = held.pop("format")
+    if written != FORMAT:
+        raise ValueError(f"it has format {written}, this version writes {FORMAT}")
+    held["tasks"] = tuple(held["tasks"])
+    found = Record(**held)
+    counts = list(found.seeds.values())
+    if not counts or not all(isinstance(count, int) and count >= 1 for count in counts):
+        raise ValueError("it says of no model how many seeds it has")
+    if not isinstance(found.left_out, dict):
+        raise ValueError("it does not say why models were left out")
+    return found

@@ -12,11 +12,13 @@ import torch
 from posattn import engine
 from posattn.engine import Reporter, Store
 from posattn.errors import PosattnError, require
-from posattn.studies import record
+from posattn.studies import exact, record
 from posattn.studies.base import Case, Study, get
+from posattn.studies.exact import ExactTrial
 from posattn.studies.record import Record
 from posattn.train import Trial
-from posattn.train.language import LanguageTrial, Unreachable
+from posattn.train.language import LanguageTrial
+from posattn.train.pretrained import Unreachable
 
 
 @dataclass(frozen=True)
@@ -65,8 +67,7 @@ class Results:
     @property
     def commands(self) -> list[str]:
         """The commands that give these results."""
-        every = self.study.chosen(self.record.tasks, self.preset)
-        return self.record.commands(list(dict.fromkeys(case.arm for case in every)))
+        return self.record.commands(self.study.arms(self.record.tasks, self.preset))
 
 
 def run(
@@ -82,13 +83,20 @@ def run(
 ) -> Results:
     """Train what is missing, write down what was asked for, and read the results back from the store.
 
-    With `arms` only some models are trained; what an earlier run of the same preset and tasks has of the others stays.
+    With `arms` only some models are trained; what an earlier run of the same preset and tasks has of the others stays,
+    and so does its language model where none is given.
     """
+    tasks = tuple(dict.fromkeys(tasks))
+    older = record.read(Store(out), study.name) if arms else None
+    if older is not None and (older.preset, older.tasks) == (preset, tasks) and study.language_model is None:
+        study = study if older.language_model is None else study.using(older.language_model)
     cases, count = study.chosen(tasks, preset, arms), study.seed_count(preset, seeds)
     trials = [(case, case.seeded(seed)) for case in cases for seed in range(count)]
     store = engine.run([t for _, t in trials if isinstance(t, Trial)], out=out, device=device, reporter=reporter)
     left_out: dict[str, str] = {}
     for case, trial in trials:
+        if isinstance(trial, ExactTrial):
+            exact.evaluate(trial, store)
         if isinstance(trial, LanguageTrial) and case.arm not in left_out:
             try:
                 engine.fine_tune(trial, out=out, device=device, reporter=reporter)
@@ -102,7 +110,15 @@ def run(
         seeds={case.arm: count for case in cases if case.arm not in left_out},
         left_out=left_out,
     )
-    record.write(store, asked.joined(record.read(store, study.name)) if arms else asked)
+    readers = {case.arm for case in study.chosen(tasks, preset) if isinstance(case.trial, LanguageTrial)}
+    # Read again: another model may have been added while this one was trained.
+    asked = asked.joined(record.read(store, study.name) if arms else None, readers=readers)
+    require(
+        bool(asked.seeds),
+        f"nothing of study '{study.name}' could be run, {', '.join(left_out)} was all that was asked for: name other "
+        "models, too, or no --model.",
+    )
+    record.write(store, asked)
     return results(study.name, out)
 
 
@@ -121,7 +137,7 @@ def results(name: str, out: str | os.PathLike[str] = "runs") -> Results:
     require(
         not missing,
         f"{len(missing)} trials of study '{name}' are not finished (the first: {missing[0].arm} on {missing[0].task}): "
-        f"run it again, posattn run {name} --preset {made.preset}."
+        f"run it again, {'; '.join(made.commands(study.arms(made.tasks, made.preset)))}."
         if missing
         else "",
     )
@@ -129,7 +145,7 @@ def results(name: str, out: str | os.PathLike[str] = "runs") -> Results:
     return Results(
         study=study,
         record=made,
-        points=tuple(_points(study, cases, made.seeds, rows)),
+        points=tuple(_points(study, cases, made.seeds, rows, store)),
         cases=tuple(cases),
         devices=tuple(sorted({row["device"] for row in everything})),
         versions=tuple(sorted({row["version"] for row in everything})),
@@ -158,10 +174,18 @@ def _rows(store: Store, ids: set[str]) -> dict[str, list[dict[str, Any]]]:
 
 
 def _points(
-    study: Study, cases: list[Case], seeds: dict[str, int], rows: dict[str, list[dict[str, Any]]]
+    study: Study, cases: list[Case], seeds: dict[str, int], rows: dict[str, list[dict[str, Any]]], store: Store
 ) -> list[Point]:
     points = []
     for case in cases:
+        if study.figures:
+            trials = [case.seeded(seed) for seed in range(seeds[case.arm])]
+            derived = [study.derive(case, rows[t.id], store.path(t) / "weights.safetensors") for t in trials]
+            for name in study.figures:
+                assert case.x is not None
+                ours = tuple(float(found[name]) for found in derived)
+                points.append(Point(case.task, case.arm, name, case.x, ours, ()))
+            continue
         for name, members in _groups(case).items():
             ours = [_score(study, rows[case.seeded(seed).id], members) for seed in range(seeds[case.arm])]
             place = case.x if case.x is not None else _scale(name)

@@ -1,25 +1,36 @@
 """A study's results as a table: ours beside the published figure, with the spread over seeds and the ratio."""
 
+import math
+
 from posattn.studies.results import Point, Results
 
-HEADER = ("task", "model", "test set", "ours", "spread", "seeds", "published", "ratio")
+HEADER = ("task", "model", "test set", "ours", "spread", "published", "ratio")
 
 
 def cells(results: Results) -> list[tuple[str, ...]]:
     """One row a point, as text. Nothing published shows as –."""
-    return [_row(point, by_scale=_by_scale(results)) for point in results.points]
+    return [_row(point, by_scale=_by_scale(results), counted=_counted(results)) for point in results.points]
 
 
 def header(results: Results) -> tuple[str, ...]:
-    """The columns' names; where the axis is not the test sets' scale, it has a column of its own."""
-    return HEADER if _by_scale(results) else (*HEADER[:2], results.study.axis, *HEADER[2:])
+    """The columns' names; where the axis is not the test sets' scale, it has a column of its own.
+
+    So has the number of seeds where models differ in it.
+    """
+    axis = () if _by_scale(results) else (results.study.axis,)
+    seeds = ("seeds",) if _counted(results) else ()
+    return (*HEADER[:2], *axis, *HEADER[2:5], *seeds, *HEADER[5:])
+
+
+def _counted(results: Results) -> bool:
+    return len(set(results.record.seeds.values())) > 1
 
 
 def _by_scale(results: Results) -> bool:
     return all(case.x is None for case in results.cases)
 
 
-def _row(point: Point, *, by_scale: bool) -> tuple[str, ...]:
+def _row(point: Point, *, by_scale: bool, counted: bool) -> tuple[str, ...]:
     published, ratio = point.published_median, point.ratio
     spread = f"{min(point.ours):.1e}…{max(point.ours):.1e}" if len(point.ours) > 1 else "–"
     return (
@@ -29,7 +40,7 @@ def _row(point: Point, *, by_scale: bool) -> tuple[str, ...]:
         point.test_set,
         f"{point.median:.2e}",
         spread,
-        str(len(point.ours)),
+        *((str(len(point.ours)),) if counted else ()),
         "–" if published is None else f"{published:.2e}",
         "–" if ratio is None else f"{ratio:.3g}",
     )
@@ -39,8 +50,8 @@ def footnotes(results: Results) -> list[str]:
     """What has to be said under every table of the study."""
     notes = [
         *(f"Command: {command}" for command in results.commands),
-        f"Device: {', '.join(results.devices)}. Ours is the median over seeds 0, 1, …, the spread goes from the lowest "
-        "to the highest of them; none is left out.",
+        f"Device: {', '.join(results.devices)}. Ours is the median over {_seeds(results)}, the spread goes from the "
+        "lowest to the highest of them; none is left out.",
     ]
     if results.preset != "paper":
         notes.append(f"The {results.preset} preset trains less than the paper did, so absolute figures differ.")
@@ -48,8 +59,15 @@ def footnotes(results: Results) -> list[str]:
         notes.append(f"{results.diverged} trials diverged and count with the weights they had before.")
     notes += [f"No {arm}: {why}" for arm, why in results.record.left_out.items()]
     for arm, (bad, of) in results.unparseable.items():
-        notes.append(f"{bad} of {of} answers of {arm} hold no number; the others make its figures.")
+        infinite = any(point.arm == arm and math.isinf(point.median) for point in results.points)
+        none = " Where none does, its loss is inf." if infinite else ""
+        notes.append(f"{bad} of {of} answers of {arm} hold no number; the others make its figures.{none}")
     return notes + list(results.study.notes)
+
+
+def _seeds(results: Results) -> str:
+    count = max(results.record.seeds.values())
+    return "seed 0" if count == 1 else f"seeds 0 … {count - 1}" if not _counted(results) else "seeds 0, 1, …"
 
 
 def markdown(results: Results) -> str:

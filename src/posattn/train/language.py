@@ -7,21 +7,17 @@ ours:
     CatA 003.21, Cat+A, CatD 001.20, … Find min of categories CatD, CatK, CatA and CatP. Answer: 001.20
 
 Answers that are no number are counted beside the scores of those that are. Samples and test sets are those a `Trial`
-with the same seed meets on the CPU. Needs the extra `gpt2`; only weights in safetensors are read.
+with the same seed meets on the CPU. Needs the extra `gpt2`.
 """
 
 import hashlib
 import json
-import logging
 import math
 import re
-import sys
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int
@@ -31,8 +27,9 @@ from posattn import devices, tasks
 from posattn.errors import PosattnError, require, unknown
 from posattn.tasks.mixed import GLYPHS, LIST_CHARACTERS, MIXED_TASKS, MixedInputs
 from posattn.train.data import draw
+from posattn.train.pretrained import Language, check_installed, load, quiet
 from posattn.train.streams import stream
-from posattn.train.trial import Evaluation, Options, _canonical, _check_finite, _check_whole, _frozen
+from posattn.train.trial import Evaluation, Options, canonical, check_finite, check_whole, frozen
 
 #: PyTorch's defaults of AdamW, which are part of what a trial is.
 ADAMW = {"betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 0.01}
@@ -42,15 +39,7 @@ READ_CHARACTERS = 6
 #: A token may be as little as one character: room for a blank, the number and the end.
 NEW_TOKENS = READ_CHARACTERS + 2
 TEST_BATCH = 64
-#: What is fetched of a model: no file that could hold a pickle.
-FILES: Any = {"allow_patterns": ["*.safetensors", "*.json", "*.txt", "*.model"], "ignore_patterns": ["*/*"]}
-REACH_SECONDS = 10.0
-PROBE = " 003.21"  # what a tokenizer has to give back
 IGNORED = -100  # the label that cross-entropy leaves out
-
-
-class Unreachable(PosattnError):  # noqa: N818 (it is where the model lies that is wrong, not a value)
-    """The language model cannot be had here."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,15 +59,15 @@ class LanguageTrial:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "options", _frozen(self.options))
+        object.__setattr__(self, "options", frozen(self.options))
         object.__setattr__(self, "sets", Evaluation(samples=self.test_samples, sets=self.sets).sets)
         known = [task.name for task in MIXED_TASKS]
         if self.task not in known:
             raise unknown("task for a language model", self.task, known)
         named = isinstance(self.model, str) and bool(self.model.strip())
         require(named, f"model={self.model!r}: give a name on the hub, as 'gpt2-large', or a folder.")
-        _check_whole(samples=self.samples, batch=self.batch, epochs=self.epochs, warm_up=self.warm_up, seed=self.seed)
-        _check_finite(lr=self.lr)
+        check_whole(samples=self.samples, batch=self.batch, epochs=self.epochs, warm_up=self.warm_up, seed=self.seed)
+        check_finite(lr=self.lr)
         for name in ("samples", "batch", "epochs"):
             require(getattr(self, name) >= 1, f"{name}={getattr(self, name)}: it is 1 or more.")
         require(self.lr > 0, f"lr={self.lr}: a learning rate is above 0.")
@@ -107,7 +96,7 @@ class LanguageTrial:
             "evaluation": {"samples": self.test_samples, "sets": self.sets},
             "seed": self.seed,
         }
-        return json.dumps(_canonical(fields), sort_keys=True, separators=(",", ":"))
+        return json.dumps(canonical(fields), sort_keys=True, separators=(",", ":"))
 
 
 def rate(trial: LanguageTrial, step: int) -> float:
@@ -166,28 +155,7 @@ def _written(numbers: Float[Tensor, " count"]) -> list[str]:
     return [f"{number:06.2f}" for number in numbers.tolist()]
 
 
-# ---- the model
-
-
-class Language(NamedTuple):
-    """A language model with its tokenizer, the token that ends a text, and the longest text it takes."""
-
-    model: Any
-    tokenizer: Any
-    end: int
-    longest: int
-
-    def encode(self, texts: list[str], *, room: int = 0, special: bool = True) -> list[list[int]]:
-        """The tokens of each text, which must leave `room` for more."""
-        tokens = self.tokenizer(texts, add_special_tokens=special)["input_ids"]
-        rows = self.model.get_input_embeddings().num_embeddings
-        highest, length = max(map(max, tokens)), max(map(len, tokens))
-        require(highest < rows, f"the tokenizer has a token {highest}, the model knows {rows}: use the model's own.")
-        require(
-            length + room <= self.longest,
-            f"a text of {length} tokens and {room} for the answer: this model takes {self.longest}. Use another model.",
-        )
-        return tokens
+# ---- texts as tokens
 
 
 def text_batch(
@@ -219,67 +187,6 @@ def continued(language: Language, asked: list[list[int]]) -> list[str]:
     return texts
 
 
-def load(name: str) -> Language:
-    """The model and tokenizer in a folder, in the hub's cache or on the hub; `Unreachable` where there is none."""
-    _check_installed(name)
-    from huggingface_hub import HfApi, snapshot_download
-    from transformers import GenerationConfig
-
-    try:
-        if Path(name).is_dir():
-            model, tokenizer = _from_folder(name)
-        else:
-            try:
-                model, tokenizer = _from_folder(snapshot_download(name, local_files_only=True, **FILES))
-            except OSError:
-                # Downloads are tried again and again for a minute or more: first ask once whether the hub is there.
-                revision = HfApi().model_info(name, timeout=REACH_SECONDS).sha
-                model, tokenizer = _from_folder(snapshot_download(name, revision=revision, **FILES))
-    except Exception as error:  # whatever a broken folder, a name or a network may cause
-        raise Unreachable(
-            f"model '{name}' cannot be loaded ({_short(error)}): where the hub is out of reach, fetch the model "
-            "elsewhere and name a folder that holds its config.json, model.safetensors and tokenizer files, "
-            "posattn run mixed-type --gpt2 FOLDER."
-        ) from error
-    end, longest = tokenizer.eos_token_id, getattr(model.config, "max_position_embeddings", None)
-    # In place of the model's own settings, which may sample, punish repetition or stop early.
-    settings = GenerationConfig(max_new_tokens=NEW_TOKENS, do_sample=False, pad_token_id=end, eos_token_id=end)
-    model.generation_config = settings
-    return Language(model, tokenizer, end, longest or sys.maxsize)
-
-
-def _check_installed(name: str) -> None:
-    try:
-        import transformers  # noqa: F401
-    except ImportError as error:
-        raise Unreachable(
-            f"model '{name}' needs transformers ({_short(error)}): pip install 'posattn[gpt2]'."
-        ) from None
-
-
-def _from_folder(folder: str) -> tuple[Any, Any]:
-    """Model and tokenizer. transformers makes up what a folder lacks, tensors and even a whole tokenizer; we refuse."""
-    from transformers import AutoModelForCausalLM, AutoTokenizer
-
-    asked: Any = {"local_files_only": True, "trust_remote_code": False}
-    tokenizer = AutoTokenizer.from_pretrained(folder, **asked)
-    back = tokenizer.decode(tokenizer(PROBE)["input_ids"], skip_special_tokens=True, clean_up_tokenization_spaces=False)
-    require(back.strip() == PROBE.strip(), f"its tokenizer makes {back!r} of {PROBE!r}")
-    require(tokenizer.eos_token_id is not None, "its tokenizer has no end-of-text token")
-    asked |= {"use_safetensors": True, "output_loading_info": True, "ignore_mismatched_sizes": True}
-    loaded: Any = AutoModelForCausalLM.from_pretrained(folder, **asked)
-    model, found = loaded
-    wrong = sorted({*found["missing_keys"], *(name for name, *_ in found["mismatched_keys"])})
-    require(not wrong, f"its weights lack {len(wrong)} tensors of its config.json or have them in another size")
-    return model, tokenizer
-
-
-def _short(error: Exception) -> str:
-    line = next(iter(str(error).strip().splitlines()), "")
-    kind = "" if isinstance(error, PosattnError) else f"{type(error).__name__}: "
-    return (kind + line)[:200].rstrip(".: ")
-
-
 # ---- learning and scoring
 
 
@@ -293,9 +200,9 @@ def fine_tune(
     where = devices.resolve(device)
     asked, target = _drawn(trial, trial.samples, trial.options, "data")
     tested = {name: _drawn(trial, trial.test_samples, how, f"test set {name}") for name, how in trial.sets.items()}
-    _check_installed(trial.model)
-    with _quiet(), _own_randomness(trial.seed, where):
-        language = load(trial.model)
+    check_installed(trial.model)
+    with quiet(), _own_randomness(trial.seed, where):
+        language = load(trial.model, new_tokens=NEW_TOKENS)
         language.model.to(device=where, dtype=torch.float32)
         questions = {name: language.encode(texts, room=NEW_TOKENS) for name, (texts, _) in tested.items()}
         _train(trial, language, asked, answers(target), report)
@@ -364,29 +271,3 @@ def _own_randomness(seed: int, device: torch.device) -> Iterator[None]:
             with torch.cuda.device(each):
                 torch.cuda.manual_seed(number)
         yield
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """transformers and its hub write errors only, and no progress bars; afterwards they do what they did before."""
-    from huggingface_hub import utils as hub
-    from transformers.utils import logging as bars
-
-    loggers = [logging.getLogger(name) for name in ("transformers", "huggingface_hub")]
-    levels = [logger.level for logger in loggers]
-    shown, hub_shown = bars.is_progress_bar_enabled(), not hub.are_progress_bars_disabled()
-    with warnings.catch_warnings():  # an environment variable may forbid the change, which is then a warning
-        warnings.simplefilter("ignore")
-        bars.disable_progress_bar()
-    for logger in loggers:
-        logger.setLevel(logging.ERROR)
-    try:
-        yield
-    finally:
-        for logger, level in zip(loggers, levels, strict=True):
-            logger.setLevel(level)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            if shown:
-                bars.enable_progress_bar()
-            (hub.enable_progress_bars if hub_shown else hub.disable_progress_bars)()

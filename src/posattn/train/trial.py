@@ -39,11 +39,11 @@ class Data:
     lengths: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "options", _frozen(self.options))
+        object.__setattr__(self, "options", frozen(self.options))
         object.__setattr__(self, "lengths", tuple(self.lengths))
-        _check_whole(samples=self.samples, batch=self.batch)
+        check_whole(samples=self.samples, batch=self.batch)
         for length in self.lengths:
-            _check_whole(length=length)
+            check_whole(length=length)
         require(isinstance(self.fresh, bool), f"fresh={self.fresh!r}: it must be True or False.")
         require(self.batch >= 1, f"batch={self.batch}: a batch has at least one sample.")
         require(
@@ -95,9 +95,9 @@ class Optimiser:
             raise unknown("optimiser", self.name, OPTIMISERS)
         if self.schedule not in SCHEDULES:
             raise unknown("schedule", self.schedule, SCHEDULES)
-        _check_whole(steps=self.steps, warmup=self.warmup, patience=self.patience)
-        _check_finite(lr=self.lr, factor=self.factor, floor=self.floor, decay_from=self.decay_from, eps=self.eps)
-        _check_finite(momentum=self.momentum, weight_decay=self.weight_decay)
+        check_whole(steps=self.steps, warmup=self.warmup, patience=self.patience)
+        check_finite(lr=self.lr, factor=self.factor, floor=self.floor, decay_from=self.decay_from, eps=self.eps)
+        check_finite(momentum=self.momentum, weight_decay=self.weight_decay)
         require(self.steps >= 1, f"steps={self.steps}: train for at least one step.")
         require(self.lr > 0, f"lr={self.lr}: a learning rate is above 0.")
         require(0 <= self.warmup <= self.steps, f"warmup={self.warmup}: it must lie in 0 … steps={self.steps}.")
@@ -123,8 +123,8 @@ class Evaluation:
     every: int = 0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "sets", {name: _frozen(options) for name, options in self.sets.items()})
-        _check_whole(samples=self.samples, every=self.every)
+        object.__setattr__(self, "sets", {name: frozen(options) for name, options in self.sets.items()})
+        check_whole(samples=self.samples, every=self.every)
         require(self.samples >= 1, f"evaluation samples={self.samples}: score at least one sample.")
         require(self.every >= 0, f"evaluation every={self.every}: a number of steps, or 0 for the end alone.")
         require("train" not in self.sets, "a test set is called 'train', which is the training loss's own name.")
@@ -144,9 +144,9 @@ class Trial:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "task_options", _frozen(self.task_options))
+        object.__setattr__(self, "task_options", frozen(self.task_options))
         tasks.get(self.task, **self.task_options)
-        _check_whole(seed=self.seed)
+        check_whole(seed=self.seed)
         require(
             isinstance(self.model, nn.Architecture),
             f"model is a {type(self.model).__name__}: pass what describes one, as posattn.nn.Positional(length=8).",
@@ -169,12 +169,12 @@ class Trial:
         for name in ("optimiser", "data", "evaluation"):
             fields[name] = dataclasses.asdict(fields[name])
         fields["model"] = json.loads(self.model.to_json())
-        return json.dumps(_canonical(fields), sort_keys=True, separators=(",", ":"))
+        return json.dumps(canonical(fields), sort_keys=True, separators=(",", ":"))
 
     @classmethod
     def from_json(cls, text: str) -> "Trial":
         try:
-            fields = _frozen(json.loads(text))
+            fields = frozen(json.loads(text))
             return cls(
                 **fields
                 | {
@@ -190,29 +190,29 @@ class Trial:
             ) from None
 
 
-def _frozen(value: Any) -> Any:
+def frozen(value: Any) -> Any:
     """Lists become tuples, at any depth: what JSON gives back equals what was written."""
     if isinstance(value, Mapping):
-        return {str(key): _frozen(entry) for key, entry in value.items()}
-    return tuple(map(_frozen, value)) if isinstance(value, (list, tuple)) else value
+        return {str(key): frozen(entry) for key, entry in value.items()}
+    return tuple(map(frozen, value)) if isinstance(value, (list, tuple)) else value
 
 
-def _canonical(value: Any) -> Any:
+def canonical(value: Any) -> Any:
     """Equal numbers are written alike: 2.0 as 2."""
     if isinstance(value, Mapping):
-        return {key: _canonical(entry) for key, entry in value.items()}
+        return {key: canonical(entry) for key, entry in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_canonical(entry) for entry in value]
+        return [canonical(entry) for entry in value]
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def _check_whole(**values: Any) -> None:
+def check_whole(**values: Any) -> None:
     for name, value in values.items():
         whole = isinstance(value, int) and not isinstance(value, bool)
         require(whole, f"{name}={value!r}: it must be a whole number.")
 
 
-def _check_finite(**values: Any) -> None:
+def check_finite(**values: Any) -> None:
     for name, value in values.items():
         real = isinstance(value, (int, float)) and not isinstance(value, bool)
         require(real and math.isfinite(value), f"{name}={value!r}: it must be a finite number.")

@@ -1,0 +1,42 @@
+"""How much faster is a compiled model with reads in place of attention?
+
+    python benchmarks/harden.py
+
+Sort at length 1,024 (55 layers), one input, float32, two threads: the dense model computes 55 attention matrices of
+1,024 × 1,024, the hardened one reads 55 × 1,024 words. The outputs are compared bit for bit. Three runs on two
+cores of an Intel Xeon at 2.8 GHz, with other work running: 27, 33 and 31 times faster (395 ms and 13 ms).
+"""
+
+import statistics
+import time
+from collections.abc import Callable
+
+import torch
+
+from posattn.compile import compile, library
+
+LENGTH, RUNS = 1024, 7
+
+
+def seconds(work: Callable[[], object]) -> float:
+    work()
+    taken = []
+    for _ in range(RUNS):
+        began = time.perf_counter()
+        work()
+        taken.append(time.perf_counter() - began)
+    return statistics.median(taken)
+
+
+def main() -> None:
+    torch.set_num_threads(2)
+    dense = compile(library.get("sort", LENGTH))
+    hardened = dense.harden()
+    x = 2000 * torch.rand(1, LENGTH, generator=torch.Generator().manual_seed(0)) - 1000
+    assert torch.equal(dense(x), hardened(x))
+    slow, fast = seconds(lambda: dense(x)), seconds(lambda: hardened(x))
+    print(f"dense {1e3 * slow:.0f} ms, hardened {1e3 * fast:.1f} ms, ratio {slow / fast:.0f}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,61 @@
+"""How much faster are the norms of a hundred models at once than in a loop over models and layers?
+
+    python benchmarks/norms.py
+
+The paper's size, two threads. RESULT
+"""
+
+import statistics
+import time
+from collections.abc import Callable
+
+import torch
+
+from posattn.nn import Positional, model_of
+from posattn.theory.norms import LAYER_MAPS, norms
+
+MODELS, RUNS = 100, 5
+
+
+def seconds(work: Callable[[], object]) -> float:
+    work()
+    taken = []
+    for _ in range(RUNS):
+        began = time.perf_counter()
+        work()
+        taken.append(time.perf_counter() - began)
+    return statistics.median(taken)
+
+
+@torch.no_grad()
+def loop(models: list) -> list[tuple[float, float]]:
+    """What one writes first: every matrix by itself, with torch's own norms."""
+    found = []
+    for model in models:
+        spectral, column = 0.0, 0.0
+        for name in (*LAYER_MAPS, "encoder", "decoder"):
+            weight = getattr(model, f"{name}_weight", None)
+            if weight is None:
+                continue
+            for matrix in weight.reshape(-1, *weight.shape[-2:]):
+                spectral = max(spectral, float(torch.linalg.matrix_norm(matrix, 2)))
+                column = max(column, float(matrix.norm(dim=0).sum()))
+        found.append((spectral, column))
+    return found
+
+
+def main() -> None:
+    torch.set_num_threads(2)
+    architecture = Positional()
+    models = [model_of(architecture, architecture.init(torch.Generator().manual_seed(seed))) for seed in range(MODELS)]
+    stacked = {name: torch.stack([model.replica()[name][0] for model in models]) for name in models[0].replica()}
+    together = norms(architecture, stacked)
+    for (spectral, column), a, b in zip(loop(models), together.spectral, together.column, strict=True):
+        assert abs(spectral - a) < 1e-4 * a
+        assert abs(column - b) < 1e-4 * b
+    slow, fast = seconds(lambda: loop(models)), seconds(lambda: norms(architecture, stacked))
+    print(f"loop {1e3 * slow:.0f} ms, together {1e3 * fast:.0f} ms, ratio {slow / fast:.1f}")
+
+
+if __name__ == "__main__":
+    main()

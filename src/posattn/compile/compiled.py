@@ -1,0 +1,208 @@
+"""A compiled program: the model, what it was compiled from, where it is right, and a file that holds all of it."""
+
+import json
+import math
+import os
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from posattn.compile import certificate, serial
+from posattn.compile.certificate import Certificate
+from posattn.compile.lower import lower
+from posattn.compile.program import Program
+from posattn.errors import PosattnError, require
+from posattn.nn import ExactPositionalTransformer
+from posattn.nn import load as load_model
+from posattn.nn.hardened import HardenedTransformer
+from posattn.nn.weights import read_header, write_weights
+
+
+@dataclass(frozen=True, kw_only=True)
+class Compiled:
+    """A program as a positional Transformer. Call it with numbers; they are checked against the certified domain."""
+
+    program: Program
+    model: ExactPositionalTransformer
+    domain: float
+    encoding: str
+    registers: tuple[str, ...]  # dimension r of the state holds register r
+    fits: tuple[tuple[str, float], ...] = ()  # every function that was fitted, with the largest error of its fits
+    certificate: Certificate | None = None
+    hardened: HardenedTransformer | None = None
+
+    @torch.no_grad()
+    def __call__(self, x: Tensor) -> Tensor:
+        """(length,), (batch, length) or (batch, length, inputs), at most the compiled length; the output is like it."""
+        held = next(self.model.parameters())
+        given = torch.as_tensor(x).to(held)
+        require(given.dim() > 0, "the input is a single number: give a sequence, as torch.tensor([3.0, 1.0]).")
+        single, flat = given.dim() == 1, given.dim() <= 2 and len(self.program.inputs) == 1
+        batch = given.unsqueeze(0) if single else given
+        batch = batch.unsqueeze(2) if flat else batch
+        length = batch.shape[1] if batch.dim() == 3 else 0
+        self.check(batch)
+        y = (self.hardened or self.model)(self._filled(batch))[:, :length]
+        y = y.squeeze(2) if flat and len(self.program.outputs) == 1 else y
+        return y[0] if single else y
+
+    def check(self, x: Tensor) -> None:
+        """Raise where a value is not in the domain that the model was compiled for."""
+        program = self.program
+        require(
+            x.dim() == 3 and x.shape[2] == len(program.inputs),
+            f"the input has shape {tuple(x.shape)}: '{program.name}' takes (batch, length, {len(program.inputs)}).",
+        )
+        require(x.shape[1] > 0, f"the input has shape {tuple(x.shape)}: it holds no numbers. Give at least one.")
+        require(
+            x.shape[1] <= program.length,
+            f"{x.shape[1]} numbers: the model was compiled for length {program.length}. Compile it for a longer one.",
+        )
+        require(
+            (program.pad is not None and not program.permutations) or x.shape[1] == program.length,
+            f"{x.shape[1]} numbers: '{program.name}' works on exactly {program.length}, shorter inputs cannot be "
+            "filled up. Compile it for that length.",
+        )
+        for column, name in enumerate(program.inputs):
+            if name not in program.permutations:
+                reason = f"lies outside ±{self.domain:g}, where the model is certified: compile it with a larger domain"
+                _refuse(x, ~(x[:, :, column].abs() <= self.domain), column, reason)
+        check_kinds(program, x)
+
+    def _filled(self, x: Tensor) -> Tensor:
+        """A shorter input filled up with what the program ignores."""
+        missing = self.program.length - x.shape[1]
+        pad = 0.0 if self.program.pad is None else self.program.pad * self.domain
+        if self.program.grid is not None:
+            pad = self.program.grid * math.copysign(certificate.steps(abs(pad), self.program.grid), pad)
+        return torch.nn.functional.pad(x, (0, 0, 0, missing), value=pad)
+
+    def verify(self, *, samples: int = 256, seed: int = 0) -> "Compiled":
+        """The same with a fresh certificate."""
+        found = certificate.verify(
+            self.program, self.model, domain=self.domain, fits=self.fits, samples=samples, seed=seed
+        )
+        return replace(self, certificate=found)
+
+    def summary(self) -> str:
+        """Sizes of the model, and the encoding that was chosen."""
+        sizes = self.model.architecture
+        return (
+            f"{self.program.name}: {sizes.nodes} nodes, {_count(sizes.depth, 'layer')}, {_count(sizes.heads, 'head')}, "
+            f"state {sizes.embed_dim}, MLP {sizes.mlp_layers - 1} × {sizes.hidden_dim}; {self.encoding} encoding of "
+            f"{_count(sizes.encoding_width, 'dimension')}"
+        )
+
+    def harden(self) -> "Compiled":
+        """The same with reads in place of attention: n words instead of n² products, equal bit for bit."""
+        return replace(self, hardened=self.model.harden())
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Weights, program, registers, domain and certificate in one safetensors file."""
+        about = {
+            "domain": self.domain,
+            "encoding": self.encoding,
+            "registers": list(self.registers),
+            "fits": list(self.fits),
+        }
+        notes = {"program": serial.to_json(self.program), "compiled": json.dumps(about), "text": str(self.program)}
+        if self.certificate is not None:
+            notes["certificate"] = self.certificate.to_json()
+        tensors = {**dict(self.model.named_parameters()), **dict(self.model.named_buffers())}
+        write_weights(path, self.model.architecture, tensors, notes=notes)
+
+
+def check_kinds(program: Program, x: Tensor) -> None:
+    """Raise where an input is off the program's grid, or no permutation where it takes one."""
+    for column, name in enumerate(program.inputs):
+        given = x[:, :, column]
+        if name in program.permutations:
+            _check_permutation(name, given)
+        elif program.grid is not None:
+            nearest = (given.double() / program.grid).round() * program.grid
+            # 0.1 has no exact multiples: then a number may be as far from one as rounding takes it
+            exact = program.grid == torch.tensor(program.grid, dtype=torch.float32).item()
+            slack = 0.0 if exact else torch.finfo(given.dtype).eps
+            reason = f"is no multiple of {program.grid:g}, and '{program.name}' is right on that grid alone: round it"
+            _refuse(x, ~((given.double() - nearest).abs() <= slack * given.abs()), column, reason)
+
+
+def _check_permutation(name: str, x: Tensor) -> None:
+    whole = torch.arange(x.shape[1], device=x.device, dtype=x.dtype).expand_as(x)
+    wrong = (x.sort(dim=1).values != whole).any(dim=1)
+    if wrong.any():
+        sample = int(wrong.nonzero()[0])
+        held = ", ".join(f"{value:g}" for value in x[sample, :12].tolist())
+        raise PosattnError(
+            f"'{name}' of sample {sample} is {held}: it must hold every number of 0 … {x.shape[1] - 1} once."
+        )
+
+
+def _refuse(x: Tensor, wrong: Tensor, column: int, reason: str) -> None:
+    if wrong.any():
+        sample, place = wrong.nonzero()[0].tolist()
+        value = str(x[sample, place, column].cpu().numpy()).removesuffix(".0")  # as few digits as tell it from others
+        raise PosattnError(f"the input holds {value} at {[sample, place]}, which {reason}.")
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'s' * (number != 1)}"
+
+
+def compile(
+    program: Program,
+    *,
+    domain: float = 1000.0,
+    fit: int | None = None,
+    dtype: torch.dtype = torch.float32,
+) -> Compiled:
+    """The program as a model, not yet verified. `fit`: knots for functions from outside the language."""
+    lowered = lower(program, domain=domain, fit=fit, dtype=dtype)
+    return Compiled(
+        program=program,
+        model=lowered.model,
+        domain=float(domain),
+        encoding=lowered.encoding,
+        registers=lowered.registers,
+        fits=tuple({found.name: found.error for found in sorted(lowered.fits, key=lambda fit: fit.error)}.items()),
+    )
+
+
+def load(path: str | os.PathLike[str]) -> Compiled:
+    """What `Compiled.save` wrote. Nothing in the file is ever executed."""
+    header = read_header(path)
+    require(
+        "program" in header and "compiled" in header,
+        f"'{path}' holds no compiled program. posattn compile writes one; posattn.load reads other models.",
+    )
+    model = load_model(path)
+    try:
+        about = json.loads(header["compiled"])
+        program = serial.from_json(header["program"])
+        require(isinstance(model, ExactPositionalTransformer), "the model is not a compiled one.")
+        assert isinstance(model, ExactPositionalTransformer)
+        sizes, domain = model.architecture, float(about["domain"])
+        require(
+            (sizes.length, sizes.in_dim, sizes.out_dim) == (program.length, len(program.inputs), len(program.outputs))
+            and sizes.nodes - program.nodes in (0, 1),  # with a sink or without
+            "the model does not belong to its program.",
+        )
+        require(0 < domain < math.inf, f"its domain is {domain}.")
+        return Compiled(
+            program=program,
+            model=model,
+            domain=domain,
+            encoding=str(about["encoding"]),
+            registers=tuple(map(str, about["registers"])),
+            fits=tuple((str(name), float(error)) for name, error in about["fits"]),
+            certificate=Certificate.from_json(header["certificate"]) if "certificate" in header else None,
+        )
+    except (
+        ValueError,
+        KeyError,
+        TypeError,
+        ArithmeticError,
+        RecursionError,
+    ) as error:  # a PosattnError is a ValueError
+        raise PosattnError(f"'{path}' cannot be loaded as a compiled program: {error}") from None

@@ -1,0 +1,158 @@
+"""Programs as JSON: a compiled model's file holds the program it was compiled from, whole."""
+
+import dataclasses
+import json
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from posattn.compile import expressions, library
+from posattn.compile.expressions import Call, Expression, Positive, product
+from posattn.compile.program import Program, Round
+from posattn.errors import PosattnError, require
+
+#: Functions from outside the language that a file may name.
+FUNCTIONS: dict[str, Callable[..., Any]] = {"exp": np.exp, "product": product, "reciprocal": np.reciprocal}
+#: How many arguments those have that do not have one.
+ARGUMENTS = {"product": 2}
+
+
+def to_json(program: Program) -> str:
+    """The program as text; its oracle is found again by the library's name for it."""
+    fields = {f.name: getattr(program, f.name) for f in dataclasses.fields(program) if f.name != "oracle"}
+    fields["rounds"] = [
+        {
+            "receive": dict(round_.receive),
+            "update": {register: _packed(expression) for register, expression in round_.update.items()},
+            "note": round_.note,
+        }
+        for round_ in program.rounds
+    ]
+    fields["constants"] = dict(program.constants)
+    return json.dumps(fields, separators=(",", ":"), default=_plain)
+
+
+def _plain(value: Any) -> Any:
+    """NumPy's numbers and arrays as Python's."""
+    if isinstance(value, np.ndarray | np.generic):
+        return value.tolist()
+    raise PosattnError(
+        f"{value!r} in a program is a {type(value).__name__}, which cannot be saved: use numbers and lists."
+    )
+
+
+def from_json(text: str) -> Program:
+    try:
+        fields = json.loads(text)
+        require("oracle" not in fields, "its oracle comes from the library.")
+        rounds = tuple(
+            Round(
+                receive={
+                    _text(slot): tuple(None if source is None else _source(*source) for source in table)
+                    for slot, table in round_["receive"].items()
+                },
+                update={register: _unpacked(packed) for register, packed in round_["update"].items()},
+                note=_text(round_["note"]),
+            )
+            for round_ in fields.pop("rounds")
+        )
+        constants = {name: tuple(map(_finite, values)) for name, values in fields.pop("constants").items()}
+        names = ("registers", "inputs", "outputs", "permutations")
+        listed = {name: tuple(map(_text, fields.pop(name))) for name in names}
+        require(bool(listed["inputs"] and listed["outputs"]), "a program has inputs and outputs.")
+        for name, check in {"name": _text, "length": _whole, "nodes": _whole}.items():
+            check(fields[name])
+        for name in ("pad", "grid"):
+            fields[name] = None if fields[name] is None else _finite(fields[name])
+        require(fields["grid"] is None or fields["grid"] > 0, f"grid={fields['grid']}: it must be above 0.")
+        return _with_oracle(Program(rounds=rounds, constants=constants, **listed, **fields), len(text))
+    except (ValueError, KeyError, TypeError, AttributeError, IndexError, ArithmeticError, RecursionError) as error:
+        reason = str(error) if isinstance(error, PosattnError) else f"{type(error).__name__}: {error}"
+        raise PosattnError(f"not the description of a program ({reason}).") from None
+
+
+def _with_oracle(program: Program, size: int) -> Program:
+    """The library's oracle, if the program is the library's in all but its name. `size`: of the text it came from."""
+    recipe = program.recipe
+    if recipe is None:
+        return program
+    # A table of every node is in the text, so a small one cannot make the library build something large.
+    require(recipe["length"] == program.length <= size, "its recipe has another length.")
+    made = library.get(**recipe)
+    same = dataclasses.replace(made, name=program.name, recipe=recipe, oracle=None)
+    require(same == program, "the library makes another program from its recipe.")
+    return dataclasses.replace(program, oracle=made.oracle)
+
+
+def _text(value: Any) -> str:
+    require(isinstance(value, str), f"{value!r} is no name.")
+    return value
+
+
+def _whole(value: Any) -> int:
+    require(isinstance(value, int) and not isinstance(value, bool), f"{value!r} is no whole number.")
+    return value
+
+
+def _finite(value: Any) -> float:
+    known = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    require(known, f"{value!r} is no finite number.")
+    return float(value)
+
+
+def _source(node: Any, register: Any) -> tuple[int, str]:
+    return _whole(node), _text(register)
+
+
+def _packed(expression: Expression) -> list[Any]:
+    """["Minimum", one, other]: an expression's kind, then its fields."""
+    if isinstance(expression, Call):
+        require(
+            FUNCTIONS.get(expression.name) is expression.function,
+            f"{expression}: a program with a function of your own cannot be saved. Known: {', '.join(FUNCTIONS)}.",
+        )
+        return ["Call", expression.name, *map(_packed, expression.arguments)]
+    packed: list[Any] = [type(expression).__name__]
+    for field in dataclasses.fields(expression):  # type: ignore[arg-type]
+        held = getattr(expression, field.name)
+        if isinstance(held, Expression):
+            packed.append(_packed(held))
+        elif isinstance(held, tuple):
+            packed.append([_packed(entry) for entry in held])
+        else:
+            packed.append(held)
+    return packed
+
+
+KINDS = {
+    kind.__name__: kind
+    for kind in vars(expressions).values()
+    if isinstance(kind, type) and issubclass(kind, Expression) and kind is not Expression
+}
+
+
+def _unpacked(packed: list[Any]) -> Expression:
+    name, *held = packed
+    if name == "Call":
+        called, *arguments = held
+        wanted = ARGUMENTS.get(called, 1)
+        require(len(arguments) == wanted, f"'{called}' has {len(arguments)} arguments, not {wanted}.")
+        return Call(called, FUNCTIONS[called], tuple(map(_unpacked, arguments)))
+    fields = dataclasses.fields(KINDS[name])  # type: ignore[arg-type]
+    made = KINDS[name](*(_field(field.type, value) for field, value in zip(fields, held, strict=True)))
+    require(not isinstance(made, Positive) or made.grid > 0, f"{made}: its grid is not above 0.")
+    return made
+
+
+def _field(kind: Any, value: Any) -> Any:
+    """What a field of an expression holds: a name, a number, an expression, or several."""
+    if kind is str:
+        return _text(value)
+    if kind is float:
+        return _finite(value)
+    if kind is Expression:
+        return _unpacked(value)
+    require(bool(value), "a sum has terms.")
+    return tuple(map(_unpacked, value))

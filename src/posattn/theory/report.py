@@ -1,0 +1,76 @@
+"""Everything that theory says about one model, as named values with their meaning."""
+
+from dataclasses import fields
+
+import torch
+
+from posattn.errors import PosattnError
+from posattn.nn import Model, PositionalTransformer, StandardTransformer
+from posattn.theory import bounds, homogeneity, lipschitz
+
+Facts = dict[str, tuple[str, str]]
+
+MEANINGS = {
+    "heads": "H",
+    "layers": "L",
+    "width": "d",
+    "nodes": "n",
+    "slope": "L_σ, the activation's largest slope",
+    "spectral": "B₂, the largest spectral norm of any matrix but Q and K",
+    "column": "B_{2,1}, the largest (2,1)-norm: column lengths, added up",
+    "query_key": "B_QK, the largest ‖W_Q·W_Kᵀ‖₂/√d_k of any head",
+    "norm_factor": "log₁₀ (H·L_σ·B₂)^(cL)·B_{2,1}",
+    "query_key_factor": "log₁₀ B_QK^(cL); 0 where attention sees positions alone",
+    "sample_factor": "log₁₀ √(log(Hdmn)/m)",
+    "confidence": "log₁₀ √(log(1/δ)/m)",
+}
+
+
+def about(
+    model: Model,
+    *,
+    samples: int,
+    delta: float = 0.05,
+    constant: float = 1.0,
+    task: str | None = None,
+    scales: tuple[float, ...] = (),
+) -> Facts:
+    """Name → (value, meaning)."""
+    found = bounds.terms(model, samples=samples, delta=delta, constant=constant)
+    facts: Facts = {"model": (found.architecture, f"m = {samples}, δ = {delta:g}, c = {constant:g}, other constants 1")}
+    for field in fields(found):
+        value = getattr(found, field.name)
+        if field.name in MEANINGS and value is not None:
+            facts[field.name.replace("_", " ")] = (f"{value:.4g}", MEANINGS[field.name])
+    facts["bound"] = (
+        f"{found.total:.4g}",
+        "log₁₀ of the whole bound of Theorem 6.1: vacuous above 0, and to be compared",
+    )
+    if isinstance(model, PositionalTransformer):
+        above = lipschitz.upper(model)
+        layers = ", ".join(f"{factor:.3g}" for factor in above.layers)
+        facts["Lipschitz, at most"] = (
+            f"{above.bound:.4g}",
+            f"on all of R^n; layers {layers}; decoder {above.decoder:.3g}",
+        )
+    else:
+        facts["Lipschitz, at most"] = ("–", "attention that sees values has none on an unbounded domain")
+    if isinstance(model, (PositionalTransformer, StandardTransformer)):
+        below = lipschitz.lower(model, generator=torch.Generator().manual_seed(0))
+        facts["Lipschitz, at least"] = (f"{below.bound:.4g}", "the largest slope that was found for inputs in ±2")
+    return facts | (_scales(model, task, scales) if task is not None else {})
+
+
+def _scales(model: Model, task: str, scales: tuple[float, ...]) -> Facts:
+    if not isinstance(model, PositionalTransformer):
+        raise PosattnError(f"--task {task}: errors at other scales follow for homogeneous positional models alone.")
+    facts: Facts = {}
+    for scale in scales:
+        told = homogeneity.predict(model, task, scale=scale, generator=torch.Generator().manual_seed(1))
+        seen = homogeneity.measure(model, task, scale=scale, generator=torch.Generator().manual_seed(2))
+        facts[f"error at c = {scale:g}"] = (
+            f"{told.redrawn.value:.3g}",
+            f"told from unit scale, 99 % {told.redrawn.low:.3g} … {told.redrawn.high:.3g}, at most "
+            f"{told.redrawn_at_most:.3g}; measured {seen.value:.3g}, {seen.low:.3g} … {seen.high:.3g}",
+        )
+    return facts

@@ -1,0 +1,181 @@
+"""What was asked for: how records join, which commands they stand for, and what is said of one that is no record."""
+
+import json
+import re
+import shlex
+from typing import Any
+
+import pytest
+
+from posattn import PosattnError
+from posattn.engine import Store
+from posattn.studies import record
+from posattn.studies.record import FORMAT, Record
+
+ARMS = ["standard", "positional", "homogeneous", "GPT-2"]
+WHY = "model 'gpt2' cannot be loaded: name a folder."
+
+
+def made(**fields: Any) -> Record:
+    usual: dict[str, Any] = {"study": "mixed-type", "preset": "smoke", "tasks": ("mixed-min",)}
+    usual["seeds"] = {"standard": 2, "positional": 2}
+    return Record(**usual | fields)
+
+
+# ---- joining
+
+
+@pytest.mark.parametrize(
+    ("newer", "joined"),
+    [
+        ({"positional": 5}, {"standard": 2, "positional": 5}),
+        ({"positional": 1}, {"standard": 2, "positional": 1}),
+        ({"homogeneous": 3}, {"standard": 2, "positional": 2, "homogeneous": 3}),
+        ({"homogeneous": 3, "standard": 4}, {"standard": 4, "positional": 2, "homogeneous": 3}),
+    ],
+)
+def test_models_that_are_run_again_replace_theirs_and_the_others_stay(newer, joined):
+    assert made(seeds=newer).joined(made()) == made(seeds=joined)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"preset": "quick"},
+        {"tasks": ("mixed-sum",)},
+        {"tasks": ()},
+        {"tasks": ("mixed-min", "mixed-sum")},
+        {"study": "ood-scale"},
+    ],
+)
+def test_another_preset_or_other_tasks_begin_anew(other):
+    newer = made(seeds={"homogeneous": 3}, **other)
+    assert newer.joined(made(left_out={"GPT-2": WHY})) == newer
+
+
+def test_the_first_record_stands_for_itself():
+    assert made().joined(None) == made()
+
+
+@pytest.mark.parametrize("before", [None, "gpt2-large"])
+def test_another_language_model_takes_the_old_ones_place_and_leaves_the_other_models(before):
+    older = made(language_model=before, seeds={"standard": 2, "GPT-2": 7}, left_out={"GPT-2": WHY})
+    newer = made(language_model="gpt2", seeds={"positional": 3})
+    assert newer.joined(older, readers={"GPT-2"}) == made(language_model="gpt2", seeds={"standard": 2, "positional": 3})
+    same = made(language_model=before, seeds={"positional": 3})
+    assert same.joined(older, readers={"GPT-2"}).seeds == {"standard": 2, "positional": 3, "GPT-2": 7}
+
+
+def test_a_model_that_was_left_out_is_so_no_longer_once_it_was_run():
+    older = made(left_out={"GPT-2": WHY})
+    assert made(seeds={"positional": 3}).joined(older).left_out == {"GPT-2": WHY}
+    assert made(seeds={"GPT-2": 1}).joined(older) == made(seeds=made().seeds | {"GPT-2": 1})
+
+
+def test_a_model_that_is_in_the_table_is_never_called_left_out():
+    """Out of reach for the third seed: the two that it has stay."""
+    older = made(seeds={"standard": 2, "GPT-2": 2})
+    joined = made(seeds={}, left_out={"GPT-2": WHY}).joined(older)
+    assert (joined.seeds, joined.left_out) == ({"standard": 2, "GPT-2": 2}, {})
+
+
+# ---- commands
+
+
+def test_one_command_stands_for_all_models_with_one_number_of_seeds():
+    assert made(seeds=dict.fromkeys(ARMS, 3)).commands(ARMS) == [
+        "posattn run mixed-type --task mixed-min --preset smoke --seeds 3"
+    ]
+
+
+def test_there_is_a_command_for_every_number_of_seeds_and_names_are_quoted():
+    held = made(
+        study="rotary", tasks=("sum", "max-subarray"), seeds={"rotary, input X‖P": 2, "positional": 10, "it's": 2}
+    )
+    commands = held.commands(["rotary, input X‖P", "positional", "it's"])
+    head = ["posattn", "run", "rotary", "--task", "sum", "--task", "max-subarray"]
+    assert [shlex.split(command) for command in commands] == [
+        [*head, "--model", "rotary, input X‖P", "--model", "it's", "--preset", "smoke", "--seeds", "2"],
+        [*head, "--model", "positional", "--preset", "smoke", "--seeds", "10"],
+    ]
+
+
+def test_the_language_model_is_part_of_the_command():
+    held = made(tasks=(), language_model="my models/gpt2", seeds={"GPT-2": 1})
+    assert held.commands(ARMS) == [
+        "posattn run mixed-type --model GPT-2 --preset smoke --seeds 1 --gpt2 'my models/gpt2'"
+    ]
+
+
+# ---- files
+
+
+def test_what_is_written_reads_back(tmp_path):
+    store = Store(tmp_path)
+    assert record.read(store, "mixed-type") is None
+    assert record.recorded(store) == []
+    for held in (made(), made(tasks=(), language_model="gpt2", left_out={"GPT-2": WHY})):
+        record.write(store, held)
+        assert record.read(store, "mixed-type") == held
+    record.write(store, made(study="accuracy"))
+    assert record.recorded(store) == ["accuracy", "mixed-type"]
+
+
+def written(folder: Any, content: str | bytes) -> str:
+    path = folder / "studies" / "mixed-type.json"
+    path.parent.mkdir()
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(PosattnError) as caught:
+        record.read(Store(folder), "mixed-type")
+    assert "\n" not in str(caught.value)
+    assert str(caught.value).startswith(f"'{path}' ")
+    return str(caught.value)
+
+
+WHOLE = {"format": FORMAT, "study": "mixed-type", "preset": "smoke", "tasks": [], "seeds": {"standard": 1}}
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "",
+        "{",
+        b"\xff",
+        "null",
+        "[]",
+        "7",
+        "{}",
+        '{"format": 2}',
+        *(
+            json.dumps(WHOLE | wrong)
+            for wrong in (
+                {"format": None},
+                {"format": "2"},
+                {"tasks": None},
+                {"seeds": None},
+                {"seeds": {}},
+                {"seeds": [1]},
+                {"seeds": {"standard": 0}},
+                {"seeds": {"standard": "1"}},
+                {"left_out": ["GPT-2"]},
+                {"colour": "red"},
+            )
+        ),
+    ],
+)
+@pytest.mark.usefixtures("as_users_run_it")
+def test_what_is_no_record_is_named_with_the_way_out(tmp_path, content):
+    said = written(tmp_path, content)
+    assert re.search(r"cannot be read \(.+\): run the study again, posattn run mixed-type, what is finished", said)
+
+
+def test_a_record_of_an_older_version_is_named_with_the_way_out(tmp_path):
+    said = written(tmp_path, json.dumps(WHOLE | {"format": 1, "seeds": 2}))
+    assert "it has format 1, this version writes 2): run the study again, posattn run mixed-type" in said
+
+
+@pytest.mark.parametrize("others", [{}, {"seeds": "in another form"}])
+def test_a_record_of_a_newer_version_says_that_and_nothing_else(tmp_path, others):
+    said = written(tmp_path, json.dumps(WHOLE | {"format": FORMAT + 1} | others))
+    path = tmp_path / "studies" / "mixed-type.json"
+    assert said == f"'{path}' was written by a newer version of posattn: install that version."
