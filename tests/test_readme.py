@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 import pytest
 import typer
 
-from posattn import cli, tasks
+from posattn import cli, studies, tasks
+from posattn.compile import library
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -84,8 +85,12 @@ def parse(arguments: list[str]) -> None:
         command.callback = lambda **options: given.append(options)
     assert group.main(arguments, "posattn", standalone_mode=False) in (None, 0)  # 0: --help and --version
     for options in given:
-        if "task" in options:
-            tasks.get(options["task"])
+        named = options.get("task") or []
+        for task in [named] if isinstance(named, str) else named:
+            tasks.get(task)
+        if "study" in options:
+            studies.get(options["study"])
+        assert options.get("program", "sort") in library.PROGRAMS
 
 
 def mentioned(text: str) -> Iterator[list[str]]:
