@@ -5,26 +5,13 @@
 The paper's size, two threads. RESULT
 """
 
-import statistics
-import time
-from collections.abc import Callable
-
 import torch
 
 from posattn.nn import Positional, model_of
 from posattn.theory.norms import LAYER_MAPS, norms
+from timing import seconds
 
-MODELS, RUNS = 100, 5
-
-
-def seconds(work: Callable[[], object]) -> float:
-    work()
-    taken = []
-    for _ in range(RUNS):
-        began = time.perf_counter()
-        work()
-        taken.append(time.perf_counter() - began)
-    return statistics.median(taken)
+MODELS = 100
 
 
 @torch.no_grad()

@@ -24,7 +24,7 @@ from posattn import (
     StandardTransformer,
     load,
 )
-from posattn.nn import ExactPositionalTransformer
+from posattn.nn import ConnectedNetwork, ExactPositionalTransformer, SelectorTransformer
 from posattn.nn.architecture import ARCHITECTURES
 
 SMALL: dict[str, Any] = {"embed_dim": 6, "hidden_dim": 5, "layers": 2, "length": 4}
@@ -44,6 +44,8 @@ MODELS: list[Callable[[], Any]] = [
     lambda: GPT(vocabulary=7, length=4, embed_dim=6, layers=2, positional=True),
     lambda: MixedPositionalTransformer(**MIXED),
     lambda: MixedStandardTransformer(**MIXED),
+    lambda: SelectorTransformer(length=4, dim=1, encoding="near-orthogonal", encoding_dim=70, deviation=1.0),
+    lambda: ConnectedNetwork(length=4, dim=1, widths=(6, 5)),
 ]
 
 
@@ -53,7 +55,10 @@ def inputs_of(model: Any, dtype: torch.dtype) -> tuple[Tensor, ...]:
         return (torch.randint(0, 7, (3, 4), generator=generator),)
     if isinstance(model, MixedPositionalTransformer | MixedStandardTransformer):
         return torch.randint(0, 7, (3, 3), generator=generator), torch.randn(3, 1, generator=generator, dtype=dtype)
-    return (torch.randn(3, 4, 1, generator=generator, dtype=dtype),)
+    x = torch.randn(3, 4, 1, generator=generator, dtype=dtype)
+    if isinstance(model, SelectorTransformer | ConnectedNetwork):
+        return x, torch.tensor([[0, 2], [1, 3], [2, 3]]), torch.arange(3)
+    return (x,)
 
 
 @pytest.fixture

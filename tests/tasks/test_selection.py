@@ -51,14 +51,14 @@ def questions(draw: st.DrawFn, *, every_token: bool) -> tasks.SelectionInputs:
 @settings(deadline=None, max_examples=60)
 @given(inputs=questions(every_token=False))
 def test_selection_is_the_exact_average_of_the_subset(inputs: tasks.SelectionInputs) -> None:
-    x, subset = inputs
+    x, subset, _ = inputs
     assert_average(ONE.target(inputs)[0].tolist(), x[0].tolist(), subset[0].tolist(), x.dtype)
 
 
 @settings(deadline=None, max_examples=60)
 @given(inputs=questions(every_token=True))
 def test_sparse_averaging_gives_every_token_the_average_of_its_own_subset(inputs: tasks.SelectionInputs) -> None:
-    x, subset = inputs
+    x, subset, _ = inputs
     for found, own in zip(EVERY.target(inputs)[0], subset[0], strict=True):
         assert_average(found.tolist(), x[0].tolist(), own.tolist(), x.dtype)
 
@@ -66,7 +66,7 @@ def test_sparse_averaging_gives_every_token_the_average_of_its_own_subset(inputs
 @both
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_sample_has_the_shape_dtype_and_target_it_says(task: tasks.SelectionTask, dtype: torch.dtype) -> None:
-    (x, subset), y = task.sample(7, length=11, subset_size=3, dim=5, generator=seeded(), dtype=dtype)
+    (x, subset, _), y = task.sample(7, length=11, subset_size=3, dim=5, generator=seeded(), dtype=dtype)
     lead = (7, 11) if task.every_token else (7,)
     assert x.shape == (7, 11, 5)
     assert subset.shape == (*lead, 3)
@@ -81,7 +81,7 @@ def test_sample_has_the_shape_dtype_and_target_it_says(task: tasks.SelectionTask
 
 
 def test_paper_sizes_are_the_default() -> None:
-    (x, subset), _ = ONE.sample(2, generator=seeded())
+    (x, subset, _), _ = ONE.sample(2, generator=seeded())
     assert x.shape == (2, 200, 5)
     assert subset.shape == (2, 3)
 
@@ -90,7 +90,7 @@ def test_paper_sizes_are_the_default() -> None:
 @pytest.mark.parametrize(("tokens", "q"), [(5, 2), (5, 3), (7, 1)])
 def test_every_subset_is_equally_likely(task: tasks.SelectionTask, tokens: int, q: int) -> None:
     # χ² with k degrees of freedom exceeds k + 2√(9k) + 18 with probability below e⁻⁹ (Laurent and Massart).
-    (_, subset), _ = task.sample(4001, length=tokens, subset_size=q, dim=1, generator=seeded())
+    (_, subset, _), _ = task.sample(4001, length=tokens, subset_size=q, dim=1, generator=seeded())
     counts = Counter(map(tuple, subset.reshape(-1, q).tolist()))
     cells = math.comb(tokens, q)
     expected = counts.total() / cells
@@ -101,12 +101,12 @@ def test_every_subset_is_equally_likely(task: tasks.SelectionTask, tokens: int, 
 
 @both
 def test_tokens_have_different_subsets_only_where_each_has_its_own(task: tasks.SelectionTask) -> None:
-    (_, subset), _ = task.sample(3, length=101, subset_size=3, dim=1, generator=seeded())
+    (_, subset, _), _ = task.sample(3, length=101, subset_size=3, dim=1, generator=seeded())
     assert len({tuple(row) for row in subset.reshape(-1, 3).tolist()}) > (200 if task.every_token else 2)
 
 
 def test_tokens_are_standard_normal() -> None:
-    (x, _), _ = ONE.sample(499, length=101, dim=2, generator=seeded(), dtype=torch.float64)
+    (x, _, _), _ = ONE.sample(499, length=101, dim=2, generator=seeded(), dtype=torch.float64)
     a, b = x.reshape(-1, 2).T
     count = len(a)
     # Means of n draws of z, z², z⁴ and ab deviate by √(1, 2, 96, 1)/√n; four deviations are allowed.

@@ -22,7 +22,7 @@ import numpy as np
 from posattn.compile import mpc
 from posattn.compile.benes import benes
 from posattn.compile.expressions import gate, maximum, minimum, relu, word
-from posattn.compile.networks import carrying_sort_rounds, doublings, place_bits, rows_sort_rounds, sort_rounds
+from posattn.compile.networks import carrying_sort_rounds, doublings, place_bits, sort_rounds
 from posattn.compile.program import Program, Round, reads
 from posattn.errors import require, unknown
 
@@ -131,7 +131,14 @@ def sort(length: int) -> Program:
     """Numbers in ascending order."""
     _check_length(length)
     constants = place_bits(range(length))
-    return _simple("sort", length, sort_rounds(length), lambda v: np.sort(v, axis=1), constants=constants, pad=1.0)
+    return _simple(
+        "sort",
+        length,
+        sort_rounds([range(length)], length, "x"),
+        lambda v: np.sort(v, axis=1),
+        constants=constants,
+        pad=1.0,
+    )
 
 
 def argsort(length: int, grid: float = 1.0) -> Program:
@@ -174,7 +181,7 @@ def cummedian(length: int) -> Program:
     constants = place_bits(places)
     rounds = [
         Round(receive={"copy": reads("x", spread)}, update={"y": word("copy")}, note="every prefix gets its numbers"),
-        *rows_sort_rounds(rows, total, "y"),
+        *sort_rounds(rows, total, "y"),
         Round(
             receive={"below": reads("y", lower), "above": reads("y", upper)},
             update={"x": word("below") / 2 + word("above") / 2},

@@ -41,30 +41,16 @@ def place_bits(places: Sequence[int]) -> dict[str, tuple[float, ...]]:
     return constants
 
 
-def sort_rounds(
-    length: int, nodes: Sequence[int] | None = None, *, total: int | None = None, key: str = "x"
-) -> list[Round]:
-    """Sort register `key` over some nodes (all, if none are named), ascending in the order in which they are named.
+def sort_rounds(rows: Sequence[Sequence[int]], total: int, key: str) -> list[Round]:
+    """Sort register `key` over rows of nodes, each row by itself, ascending in the order in which nodes are named.
 
-    `total` is the number of nodes of the program, where there are more.
+    Rows may differ in length; `total` is the number of nodes of the program.
     """
-    return [
-        Round(
-            receive={"other": reads(key, _met([nodes or range(length)], total or length, mask))},
-            update={key: exchange(word(key), word("other"), upper=word(f"upper{bit}"), lower=word(f"lower{bit}"))},
-            note=f"compare-exchange with place xor {mask}",
-        )
-        for mask, bit in comparators(length)
-    ]
-
-
-def rows_sort_rounds(rows: Sequence[Sequence[int]], total: int, key: str) -> list[Round]:
-    """Sort several rows of nodes at once, each by itself; rows may differ in length."""
     return [
         Round(
             receive={"other": reads(key, _met(rows, total, mask))},
             update={key: exchange(word(key), word("other"), upper=word(f"upper{bit}"), lower=word(f"lower{bit}"))},
-            note=f"compare-exchange with place xor {mask} in every row",
+            note=f"compare-exchange with place xor {mask}",
         )
         for mask, bit in comparators(max(map(len, rows)))
     ]

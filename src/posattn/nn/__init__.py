@@ -2,18 +2,22 @@
 
 from posattn.nn.ablations import ABLATIONS, ablation
 from posattn.nn.architecture import Architecture, from_json
+from posattn.nn.connected import Connected, ConnectedNetwork
 from posattn.nn.exact import ExactPositional, ExactPositionalTransformer
 from posattn.nn.gpt import GPT, Gpt
 from posattn.nn.hybrid import Hybrid, HybridTransformer
 from posattn.nn.mixed import MixedPositional, MixedPositionalTransformer, MixedStandard, MixedStandardTransformer
 from posattn.nn.model import Model, NumericModel, load, model_of
 from posattn.nn.positional import Positional, PositionalTransformer
+from posattn.nn.selector import Selector, SelectorTransformer
 from posattn.nn.standard import Standard, StandardTransformer
 
 __all__ = [
     "ABLATIONS",
     "GPT",
     "Architecture",
+    "Connected",
+    "ConnectedNetwork",
     "ExactPositional",
     "ExactPositionalTransformer",
     "Gpt",
@@ -27,6 +31,8 @@ __all__ = [
     "NumericModel",
     "Positional",
     "PositionalTransformer",
+    "Selector",
+    "SelectorTransformer",
     "Standard",
     "StandardTransformer",
     "ablation",

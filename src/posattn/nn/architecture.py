@@ -54,6 +54,10 @@ class Architecture(ABC):
         """The same function of ordinary operations alone; a model with faster forms overrides this."""
         return self.forward(p, *inputs)
 
+    def measures(self, p: Params) -> dict[str, Tensor]:
+        """Figures of the weights alone, one for every replica, that are worth watching while a model is trained."""
+        return {}
+
     def form(self, *, device: torch.device, precision: str) -> Callable[..., Tensor]:
         """The form of `forward` that is fastest for training on a device, at a precision of `posattn.train`."""
         # Autocast ends before the backward pass; one written by hand would then multiply two dtypes.
@@ -88,6 +92,8 @@ def from_json(text: str) -> Architecture:
         raise PosattnError(f"not the description of a model: {text[:80]!r}") from None
     if not isinstance(kind, str) or kind not in ARCHITECTURES:
         raise unknown("kind of model", kind, ARCHITECTURES)
+    # JSON knows no tuples
+    fields = {name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()}
     return build(ARCHITECTURES[kind], fields)
 
 

@@ -68,6 +68,10 @@ def _panel(panel: Axes, points: list[Point], colours: dict[str, str], results: R
         panel.set_yscale("log")
     if max(point.x for point in points) > 50:
         panel.set_xscale("log")
+        places = sorted({point.x for point in points})
+        if len(places) <= 6:  # the labels that matplotlib puts between decades run into each other
+            panel.set_xticks(places, [f"{place:,g}" for place in places])
+            panel.minorticks_off()
     panel.set_xlabel(results.study.axis)
     panel.set_ylabel(results.study.measure)
     panel.grid(alpha=0.25)

@@ -11,15 +11,22 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from posattn.errors import require
+from posattn.errors import require, unknown
 from posattn.tasks.base import Task, drawing_device
+
+REDRAWS = ("sample", "step")
 
 
 class SelectionInputs(NamedTuple):
-    """Tokens, and the places of those to average: (batch, q), or (batch, tokens, q) with a subset a token."""
+    """Tokens, and the places of those to average: (batch, q), or (batch, tokens, q) with a subset a token.
+
+    `key` names the positional encoding that a model with stochastic encodings draws for the sample; the target does
+    not depend on it.
+    """
 
     x: Float[Tensor, "batch tokens dim"]
     subset: Int[Tensor, "batch *tokens q"]
+    key: Int[Tensor, " batch"] | None = None
 
 
 @dataclass(frozen=True)
@@ -40,10 +47,14 @@ class SelectionTask(Task):
         length: int = 200,
         subset_size: int = 3,
         dim: int = 5,
+        redraw: str = "sample",
         generator: torch.Generator,
         device: str | torch.device | None = None,
         dtype: torch.dtype = torch.float32,
     ) -> tuple[SelectionInputs, Float[Tensor, "count *tokens dim"]]:
+        """`redraw` says how often the key changes: with every "sample", or once for all drawn in one "step"."""
+        if redraw not in REDRAWS:
+            raise unknown("redraw", redraw, REDRAWS)
         where = drawing_device(count, generator, device)
         require(
             1 <= subset_size <= length,
@@ -55,11 +66,12 @@ class SelectionTask(Task):
         lead = (count, length) if self.every_token else (count,)
         # The places of the q largest of iid uniforms are a uniform q-subset.
         subset = torch.rand(*lead, length, generator=generator, device=where).topk(subset_size, dim=-1).indices
-        inputs = SelectionInputs(x, subset.sort(-1).values)
+        keys = torch.randint(2**62, (count if redraw == "sample" else 1,), generator=generator, device=where)
+        inputs = SelectionInputs(x, subset.sort(-1).values, keys.expand(count).contiguous())
         return inputs, _averages(inputs)
 
     def target(self, inputs: SelectionInputs) -> Float[Tensor, "batch *tokens dim"]:
-        x, subset = inputs
+        x, subset, _ = inputs
         expected = 3 if self.every_token else 2
         require(
             x.dim() == 3
@@ -102,7 +114,7 @@ class SelectionTask(Task):
 
 
 def _averages(inputs: SelectionInputs) -> Float[Tensor, "batch *tokens dim"]:
-    x, subset = inputs
+    x, subset, _ = inputs
     flat = subset.flatten(1)
     chosen = x.gather(1, flat.unsqueeze(-1).expand(-1, -1, x.shape[-1]))
     return chosen.unflatten(1, tuple(subset.shape[1:])).double().mean(dim=-2).to(x.dtype)

@@ -193,6 +193,9 @@ class Fleet:
             {"train": Score(loss, float("nan"))} for loss in self.schedule.state["last_epoch_loss"].tolist()
         ]
         for (start, end), params in zip(self.parameters.spans, self.parameters.chunks, strict=True):
+            for name, values in self.parameters.architecture.measures(params).items():
+                for replica, value in enumerate(values.tolist(), start):
+                    found[replica][name] = Score(value, float("nan"))
             for names, tensors in self.tests.chunk(start, end):
                 size = max(self.trials[0].data.batch, EVALUATED_TOGETHER)
                 pieces = zip(*(tensor.split(size, dim=1) for tensor in tensors[:-1]), strict=True)

@@ -1,0 +1,75 @@
+"""A fully connected network for sparse token selection: what the selector is compared with.
+
+ReLU layers on the flattened input [X, indicator of the subset]. Its first layer sees X through as many linear features
+as it is wide, and below d·T of them no training can help (`posattn.theory.selection.fcn_floor`).
+"""
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from posattn.errors import require
+from posattn.nn.architecture import Architecture, check_finite, check_sizes
+from posattn.nn.model import Model
+from posattn.nn.parts import Init, Params, affine, linear_init
+
+
+@dataclass(frozen=True, kw_only=True)
+class Connected(Architecture):
+    """Sizes of a fully connected network, and its forward pass."""
+
+    kind = "connected"
+
+    length: int = 20  # T
+    dim: int = 5  # d
+    widths: tuple[int, ...] = (100,)  # of the hidden layers, the first one first
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "widths", tuple(self.widths))
+        check_sizes(length=self.length, dim=self.dim, **{f"widths[{k}]": width for k, width in enumerate(self.widths)})
+        require(len(self.widths) >= 1, "widths=(): a network has at least one hidden layer.")
+
+    def parameters(self) -> dict[str, Init]:
+        sizes = (self.length * (self.dim + 1), *self.widths, self.dim)
+        found: dict[str, Init] = {}
+        for index, (into, out) in enumerate(pairwise(sizes)):
+            found |= linear_init(f"layer{index}", into, out, bias=True)
+        return found
+
+    def check(self, *inputs: Tensor) -> None:
+        x, subset, _ = inputs
+        require(
+            x.dim() == 3 and tuple(x.shape[1:]) == (self.length, self.dim) and x.is_floating_point(),
+            f"x is {tuple(x.shape)}, {x.dtype}: the network takes (batch, {self.length}, {self.dim}), floating point.",
+        )
+        check_finite("x", x)
+        require(
+            subset.dim() == 2 and bool(((subset >= 0) & (subset < self.length)).all()),
+            f"subset is {tuple(subset.shape)}: the network takes (batch, q) places in 0 … {self.length - 1}.",
+        )
+
+    def forward(self, p: Params, *inputs: Tensor) -> Float[Tensor, "replicas batch dim"]:
+        x, subset, _ = inputs
+        chosen = torch.zeros(*x.shape[:3], dtype=x.dtype, device=x.device).scatter(2, subset, 1.0)
+        state = torch.cat([x.flatten(2), chosen], dim=-1)
+        for index in range(len(self.widths)):
+            state = affine(p, f"layer{index}", state).relu()
+        return affine(p, f"layer{len(self.widths)}", state)
+
+
+class ConnectedNetwork(Model[Connected]):
+    """(batch, tokens, dim), (batch, q) and (batch,) → (batch, dim). Options are the fields of `Connected`, by name."""
+
+    describes = Connected
+
+    def forward(
+        self,
+        x: Float[Tensor, "batch tokens dim"],
+        subset: Int[Tensor, "batch q"],
+        key: Int[Tensor, " batch"],
+    ) -> Float[Tensor, "batch dim"]:
+        """The key is for models with encodings; this one has none."""
+        return self.run(x, subset, key)

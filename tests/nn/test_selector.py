@@ -1,0 +1,268 @@
+"""The one-layer selector against its formula written out with whole matrices, and its encodings against splitmix64."""
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from posattn import tasks
+from posattn.errors import PosattnError
+from posattn.nn import ConnectedNetwork, Selector, SelectorTransformer
+from posattn.nn.selector import random_signs, solve_ones
+from posattn.train import Data, Evaluation, Fleet, Optimiser, Trial
+
+TASK = tasks.get("selection")
+SIZES: dict[str, Any] = {"length": 11, "dim": 3, "deviation": 0.7}
+CHOICES: list[dict[str, Any]] = [
+    {"encoding": "one-hot"},
+    {"encoding": "one-hot", "keys": "with-query", "query_scale": 0.3},
+    {"encoding": "one-hot", "query": "sum"},
+    {"encoding": "near-orthogonal", "encoding_dim": 17},
+    {"encoding": "near-orthogonal", "encoding_dim": 17, "query": "sum", "keys": "with-query", "query_scale": 0.2},
+    {"encoding": "stochastic", "encoding_dim": 70},
+    {"encoding": "stochastic", "encoding_dim": 13, "query": "sum"},
+    {"encoding": "stochastic", "encoding_dim": 13, "keys": "with-query", "query_scale": 0.25},
+]
+
+
+def seeded(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def samples(count: int = 5, **options: Any) -> tuple[Any, Tensor]:
+    wanted = {"length": 11, "dim": 3, "subset_size": 2} | options
+    return TASK.sample(count, **wanted, generator=seeded(1), dtype=torch.float64)
+
+
+def model(**options: Any) -> SelectorTransformer:
+    return SelectorTransformer(**(SIZES | options), generator=seeded(2)).double()
+
+
+def codes_of(selector: SelectorTransformer, tokens: int, key: int) -> np.ndarray:
+    """Every token's encoding as a column."""
+    sizes = selector.architecture
+    if sizes.encoding == "one-hot":
+        return np.eye(sizes.width)[:, :tokens]
+    if sizes.encoding == "near-orthogonal":
+        return selector.get_buffer("encoding").numpy()[:tokens].T
+    return signs_by_hand(key, tokens, sizes.width).T / math.sqrt(sizes.width)
+
+
+def signs_by_hand(key: int, tokens: int, width: int) -> np.ndarray:
+    """Bits of splitmix64 in Python's own integers."""
+    whole, words, found = 2**64, -(-width // 64), []
+    for number in range(1, tokens * words + 1):
+        z = (key + number * 0x9E3779B97F4A7C15) % whole
+        z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) % whole
+        z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) % whole
+        z ^= z >> 31
+        found.append([1 if z >> bit & 1 else -1 for bit in range(64)])
+    return np.array(found).reshape(tokens, words * 64)[:, :width]
+
+
+def by_hand(selector: SelectorTransformer, x: np.ndarray, subset: list[int], key: int) -> np.ndarray:
+    """V·Z·softmax(Zᵀ·W·z_query) with the whole of W, whose first d columns meet x_query = 0."""
+    sizes = selector.architecture
+    e = codes_of(selector, len(x), key)
+    chosen = e[:, subset]
+    query = chosen.sum(1) if sizes.query == "sum" else chosen @ np.linalg.inv(chosen.T @ chosen) @ np.ones(len(subset))
+    z_query = np.concatenate([np.zeros(sizes.dim), sizes.query_scale * query])
+    z = np.concatenate([x.T, e])
+    if sizes.keys == "with-query":
+        z = np.concatenate([z, z_query[:, None]], axis=1)
+    never_used = np.random.default_rng(0).normal(size=(sizes.dim + sizes.width, sizes.dim))
+    w = np.concatenate([never_used, selector.get_parameter("key_query").detach().numpy()], axis=1)
+    logits = z.T @ w @ z_query
+    weights = np.exp(logits - logits.max())
+    return selector.get_parameter("value").detach().numpy() @ z @ (weights / weights.sum())
+
+
+@pytest.mark.parametrize("options", CHOICES, ids=str)
+def test_the_selector_is_its_formula(options: dict[str, Any]) -> None:
+    selector = model(**options)
+    (x, subset, key), _ = samples()
+    found = selector(x, subset, key).detach().numpy()
+    for row in range(5):
+        wanted = by_hand(selector, x[row].numpy(), subset[row].tolist(), int(key[row]))
+        np.testing.assert_allclose(found[row], wanted, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("options", CHOICES, ids=str)
+def test_fewer_tokens_and_other_subsets_than_in_training_work(options: dict[str, Any]) -> None:
+    selector = model(**options)
+    (x, subset, key), _ = samples(length=6, subset_size=4)
+    wanted = by_hand(selector, x[0].numpy(), subset[0].tolist(), int(key[0]))
+    np.testing.assert_allclose(selector(x, subset, key)[0].detach().numpy(), wanted, rtol=1e-9, atol=1e-12)
+
+
+def test_stochastic_encodings_have_no_longest_length() -> None:
+    selector = model(encoding="stochastic", encoding_dim=13)
+    (x, subset, key), _ = samples(length=40)
+    wanted = by_hand(selector, x[0].numpy(), subset[0].tolist(), int(key[0]))
+    np.testing.assert_allclose(selector(x, subset, key)[0].detach().numpy(), wanted, rtol=1e-10)
+
+
+@given(st.integers(-(2**63), 2**63 - 1), st.integers(1, 5), st.integers(1, 140))
+def test_signs_are_the_bits_of_splitmix64(key: int, tokens: int, width: int) -> None:
+    found = random_signs(torch.tensor([key]), tokens, width)[0].numpy()
+    np.testing.assert_array_equal(found, signs_by_hand(key, tokens, width))
+
+
+def test_signs_of_different_keys_tokens_and_dimensions_are_independent() -> None:
+    signs = random_signs(torch.arange(50), 40, 128).double()
+    assert abs(signs.mean()) < 4 / math.sqrt(signs.numel())
+    for flat in (signs.transpose(0, 1).flatten(1), signs.flatten(1), signs.permute(2, 0, 1).flatten(1)):
+        count = flat.shape[1]
+        products = flat @ flat.T / count
+        beside = products - products.diag().diag()
+        assert beside.abs().max() < 6 / math.sqrt(count)
+
+
+@settings(max_examples=30)
+@given(st.integers(1, 8), st.integers(0, 1000))
+def test_solve_ones_is_the_inverse_times_ones(q: int, seed: int) -> None:
+    root = torch.randn(3, q, q + 4, generator=seeded(seed), dtype=torch.float64)
+    gram = root @ root.mT
+    wanted = np.linalg.solve(gram.numpy(), np.ones((3, q, 1)))[..., 0]
+    np.testing.assert_allclose(solve_ones(gram).numpy(), wanted, rtol=1e-6)
+
+
+def test_a_certificate_meets_every_chosen_encoding_with_one() -> None:
+    selector = model(encoding="stochastic", encoding_dim=30)
+    key = torch.tensor([5])
+    codes = random_signs(key, 11, 30).double() / math.sqrt(30)
+    query = selector.architecture._query(codes.unsqueeze(0), torch.tensor([[[1, 4, 9]]]))[0, 0]
+    assert (codes[0] @ query)[[1, 4, 9]].tolist() == pytest.approx([1.0, 1.0, 1.0])
+
+
+def test_weights_start_at_zero_unless_told_otherwise_and_count_only_what_is_used() -> None:
+    selector = SelectorTransformer()
+    assert {name: tuple(p.shape) for name, p in selector.named_parameters()} == {
+        "key_query": (175, 170),
+        "value": (5, 175),
+    }
+    assert all(not parameter.any() for parameter in selector.parameters())
+    assert SelectorTransformer(deviation=0.1, generator=seeded()).get_parameter("value").std() > 0.05
+
+
+def test_cosines_are_with_the_ground_truth() -> None:
+    selector = model(encoding="stochastic", encoding_dim=4)
+    found = selector.architecture.measures(selector.replica())
+    w, v = (selector.get_parameter(name).detach().numpy() for name in ("key_query", "value"))
+    truth_w, truth_v = np.eye(7, 4, -3), np.eye(3, 7)
+    assert found["cosine W"].item() == pytest.approx((w * truth_w).sum() / np.linalg.norm(w) / np.linalg.norm(truth_w))
+    assert found["cosine V"].item() == pytest.approx((v * truth_v).sum() / np.linalg.norm(v) / np.linalg.norm(truth_v))
+    zero = SelectorTransformer()
+    assert [value.item() for value in zero.architecture.measures(zero.replica()).values()] == [0.0, 0.0]
+
+
+def test_the_ground_truth_selects() -> None:
+    for options in CHOICES[:1] + CHOICES[3:4] + CHOICES[5:6]:
+        selector = model(**options)
+        sizes = selector.architecture
+        with torch.no_grad():
+            selector.get_parameter("key_query").copy_(60 * torch.eye(3 + sizes.width, sizes.width).roll(3, 0))
+            selector.get_parameter("value").copy_(torch.eye(3, 3 + sizes.width))
+        (x, subset, key), y = samples()
+        loss = TASK.loss(selector(x, subset, key), y).item()
+        assert loss < (1e-3 if options["encoding"] != "near-orthogonal" else 1.0)
+
+
+BAD: list[tuple[dict[str, Any], list[str]]] = [
+    ({"encoding": "sinusoidal"}, ["sinusoidal", "Known: one-hot, near-orthogonal, stochastic"]),
+    ({"keys": "tokes"}, ["did you mean 'tokens'"]),
+    ({"query": "dual"}, ["dual"]),
+    ({"encoding": "one-hot", "encoding_dim": 5}, ["encoding_dim=5", "Leave encoding_dim out"]),
+    ({"query_scale": 0.0}, ["query_scale=0.0"]),
+    ({"deviation": -1.0}, ["deviation=-1.0"]),
+    ({"dim": 0}, ["dim=0"]),
+]
+
+
+@pytest.mark.parametrize(("options", "words"), BAD, ids=str)
+def test_a_bad_choice_is_one_clear_error(options: dict[str, Any], words: list[str]) -> None:
+    with pytest.raises(PosattnError) as caught:
+        SelectorTransformer(**options)
+    assert all(word in str(caught.value) for word in words)
+
+
+@pytest.mark.usefixtures("as_users_run_it")
+def test_inputs_that_do_not_fit_are_one_clear_error() -> None:
+    (x, subset, key), _ = samples()
+    for options, inputs, words in [
+        ({"encoding": "one-hot"}, samples(length=12)[0], ["12 tokens", "one-hot encodings exist for 11"]),
+        (
+            {"encoding": "near-orthogonal", "encoding_dim": 17},
+            samples(length=12)[0],
+            ["near-orthogonal", "exist for 11"],
+        ),
+        ({"encoding": "stochastic", "encoding_dim": 2}, samples(subset_size=3)[0], ["q=3", "full rank", "query='sum'"]),
+        ({}, (x[:, :, :2], subset, key), ["(batch, tokens, 3)"]),
+        ({}, (x, subset + 10, key), ["outside 0 … 10"]),
+        ({}, (x, subset.repeat(1, 6), key), ["q=12 of 11 tokens"]),
+        ({}, (x, subset, key[:2]), ["key is (2,)"]),
+    ]:
+        with pytest.raises(PosattnError) as caught:
+            model(**options)(*inputs)
+        assert all(word in str(caught.value) for word in words), str(caught.value)
+
+
+def test_encodings_that_chance_made_dependent_are_one_clear_error() -> None:
+    selector = model(encoding="near-orthogonal", encoding_dim=7)
+    selector.get_buffer("encoding")[5] = -selector.get_buffer("encoding")[2]
+    (x, _, key), _ = samples()
+    fine = torch.tensor([[0, 1]] * 5)
+    selector(x, fine, key)
+    fine[3] = torch.tensor([2, 5])
+    with pytest.raises(PosattnError, match=r"subset \[2, 5\] of sample 3 are linearly dependent at encoding_dim=7"):
+        selector(x, fine, key)
+
+
+def test_a_network_is_relu_layers_on_tokens_and_the_subsets_indicator() -> None:
+    network = ConnectedNetwork(length=11, dim=3, widths=(7, 5), generator=seeded()).double()
+    (x, subset, key), _ = samples()
+    found = network(x, subset, key).detach().numpy()
+    p = {name: parameter.detach().numpy() for name, parameter in network.named_parameters()}
+    for row in range(5):
+        state = np.concatenate([x[row].numpy().ravel(), np.isin(np.arange(11), subset[row].numpy()).astype(float)])
+        for layer in range(3):
+            state = state @ p[f"layer{layer}_weight"] + p[f"layer{layer}_bias"]
+            state = np.maximum(state, 0) if layer < 2 else state
+        np.testing.assert_allclose(found[row], state, rtol=1e-10)
+
+
+def test_a_networks_bad_sizes_and_inputs_are_one_clear_error() -> None:
+    for widths, words in (((), "at least one hidden layer"), ((0,), "widths\\[0\\]=0")):
+        with pytest.raises(PosattnError, match=words):
+            ConnectedNetwork(widths=widths)
+    (x, subset, key), _ = samples()
+    with pytest.raises(PosattnError, match="takes \\(batch, 20, 5\\)"):
+        ConnectedNetwork()(x.float(), subset, key)
+
+
+def test_a_fleet_of_selectors_trains_each_as_if_alone_and_watches_the_cosines() -> None:
+    trials = [
+        Trial(
+            task="selection",
+            model=Selector(length=12, dim=2, encoding="stochastic", encoding_dim=24),
+            data=Data(samples=32, batch=32, fresh=True, options={"length": 12, "dim": 2, "subset_size": 2}),
+            optimiser=Optimiser(name="sgd", lr=1.0, steps=30),
+            evaluation=Evaluation(samples=16, sets={"longer": {"length": 20, "dim": 2, "subset_size": 2}}),
+            precision="float64",
+            seed=seed,
+        )
+        for seed in range(3)
+    ]
+    together, alone = Fleet(trials, device="cpu"), Fleet(trials[1:2], device="cpu")
+    for fleet in (together, alone):
+        list(fleet.run())
+    scores = together.scores()
+    assert set(scores[1]) == {"train", "longer", "cosine W", "cosine V"}
+    for name, score in alone.scores()[0].items():
+        assert scores[1][name].loss == pytest.approx(score.loss, rel=1e-9)
+    assert all(0.1 < found["cosine V"].loss <= 1 for found in scores)
