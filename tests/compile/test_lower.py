@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from posattn import PosattnError, PositionalTransformer
-from posattn.compile import library
-from posattn.compile.expressions import call, exchange, gate, product, relu, word
+from posattn.compile import compile, library
+from posattn.compile.expressions import call, exchange, gate, positive, product, relu, select, word
 from posattn.compile.interpreter import run, trace
 from posattn.compile.lower import Lowered, lower, register_bounds
 from posattn.compile.program import Program, Round, reads
@@ -98,8 +98,8 @@ def test_the_register_of_ones_is_there_only_where_constants_are_computed_with():
     assert held((Round(update={"x": x + 1, "y": x}),)) == ("x", "y")  # x is not read any more
 
 
-def program(rounds: tuple[Round, ...], nodes: int = 3) -> Program:
-    return Program(name="p", length=nodes, nodes=nodes, registers=("x", "y"), rounds=rounds, outputs=("y",))
+def program(rounds: tuple[Round, ...], nodes: int = 3, grid: float | None = None) -> Program:
+    return Program(name="p", length=nodes, nodes=nodes, registers=("x", "y"), rounds=rounds, outputs=("y",), grid=grid)
 
 
 def test_slots_that_read_the_same_nodes_share_a_head():
@@ -138,7 +138,7 @@ def test_the_encoding_is_the_one_for_the_pattern(made, encoding, nodes):
 
 def test_nothing_small_is_lost_beside_gates_of_a_large_domain():
     """1e-3 moves through selections and sorting while gates of 2^40 stand by; exchange rounds to the larger number."""
-    held = program((Round(receive={"s": reads("x", [1, 2, 0])}, update={"y": gate(s, shut=relu(0 * x))}),))
+    held = program((Round(receive={"s": reads("x", [1, 2, 0])}, update={"y": gate(s, shut=relu(0 * x))}),), grid=1e-3)
     small = np.array([[[1e-3], [2e-3], [-3e-3]]])
     found = computed(lower(held, domain=2.0**40, dtype=torch.float64), small)
     assert found[0, :, 0].tolist() == [2e-3, -3e-3, 1e-3]
@@ -202,7 +202,7 @@ def test_an_input_of_another_length_is_refused():
 def test_registers_nobody_reads_cost_no_units():
     wasteful = Round(update={"y": x, "x": gate(relu(relu(x - 1) - y), shut=relu(x))})
     first = Round(update={"y": x})
-    lean, same = (lower(program(rounds), domain=1).model.architecture
+    lean, same = (lower(program(rounds, grid=1.0), domain=1).model.architecture
                   for rounds in ((first, Round(update={"y": x})), (first, wasteful)))  # fmt: skip
     assert (lean.hidden_dim, lean.mlp_layers) == (same.hidden_dim, same.mlp_layers)
 
@@ -212,3 +212,30 @@ def test_composed_programs_compile():
     inputs = np.random.default_rng(0).integers(-9, 10, (20, 5, 1)).astype(np.float64)
     found = computed(lower(both, domain=9, dtype=torch.float64), inputs)
     np.testing.assert_array_equal(found, np.cumsum(np.sort(inputs, axis=1), axis=1))
+
+
+def test_decisions_by_numbers_that_need_not_be_whole_are_refused_with_every_place():
+    rounds = (
+        Round(update={"y": gate(x, shut=x)}),
+        Round(receive={"s": reads("y", [1, 2, 0])}, update={"y": select(positive(s), x, 0 * x)}),
+    )
+    with pytest.raises(PosattnError) as caught:
+        lower(program(rounds), domain=5)
+    assert "round 1, register 'y': x is taken for a bit and can be any number" in str(caught.value)
+    assert "round 2, register 'y': s is compared on a grid and can be any number" in str(caught.value)
+    assert lower(program(rounds, grid=1.0), domain=5)
+
+
+def test_on_a_grid_of_tenths_fewer_steps_are_allowed():
+    rounds = (Round(update={"y": positive(x, grid=0.1)}),)
+    with pytest.raises(PosattnError, match=r"tells 5.24e\+05 apart: use a smaller domain, or a coarser grid, or dtype"):
+        lower(program(rounds, grid=0.1), domain=60_000)
+    assert lower(program(rounds, grid=0.1), domain=50_000)
+    assert lower(program((Round(update={"y": positive(x, grid=0.125)}),), grid=0.125), domain=200_000)
+
+
+def test_argsort_on_a_grid_of_tenths_is_right_up_to_its_limit():
+    made = compile(library.get("argsort", 64, grid=0.1), domain=390)
+    keys = np.random.default_rng(0).choice([390.0, 389.9, -390.0, -389.9], (500, 64))
+    found = made(torch.from_numpy(keys)).numpy()
+    np.testing.assert_array_equal(found, np.argsort(np.round(10 * keys), axis=1, kind="stable"))

@@ -29,6 +29,7 @@ def forward(machines: int) -> Mpc:
         registers=("x", "u", "v", "a", "g0", "g1", "own"),
         inputs=("x", "u", "v"),
         outputs=("a", "g0", "g1"),
+        grid=1.0,
         constants={"own": tuple(float(2 * machine + 1) for machine in range(machines))},
         rounds=(
             Exchange(

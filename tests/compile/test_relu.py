@@ -290,7 +290,7 @@ from posattn.compile.program import Program, Round
 x, y, s = word("x"), word("y"), word("s")
 deep = minimum(maximum(x, y - s), gate(relu(x + y), shut=positive(s)) + absolute(x - s)) + call(np.tanh, y)
 mixed = Program(
-    name="mixed", length=3, nodes=4, registers=("x", "y", "z"), inputs=("x", "y"), outputs=("y", "z"),
+    name="mixed", length=3, nodes=4, registers=("x", "y", "z"), inputs=("x", "y"), outputs=("y", "z"), grid=1.0,
     rounds=(
         Round(receive={"s": ((1, "x"), (0, "y"), None, (2, "x"))}, update={"z": deep, "y": select(positive(s), x, y)}),
         Round(receive={"s": ((3, "z"), (2, "y"), (1, "x"), None)}, update={"y": exchange(s, x, upper=positive(y))}),

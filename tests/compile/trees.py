@@ -219,6 +219,7 @@ def case_of(spec: Spec) -> Case:
         ),
         inputs=("x", "y"),
         outputs=tuple(outputs),
+        grid=1.0,
         constants={
             "bit": tuple(map(float, bits)),
             "not bit": tuple(float(1 - bit) for bit in bits),

@@ -112,7 +112,7 @@ def test_loss_is_that_of_the_task_on_drawn_samples() -> None:
     T, q, d, v, g, count = 11, 3, 5, 1.4, 2.3, 20_011
     task = tasks.get("selection", kappa=0.8)
     generator = torch.Generator().manual_seed(0)
-    (x, y), target = task.sample(
+    (x, y, _), target = task.sample(
         count, length=T, subset_size=q, dim=d, generator=generator, dtype=torch.float64, device="cpu"
     )
     query = torch.zeros(count, T, dtype=torch.float64).scatter_(1, y, 1)

@@ -18,6 +18,7 @@ import torch
 
 from posattn.compile.expressions import Array
 from posattn.compile.interpreter import run, trace
+from posattn.compile.lower import needed_registers
 from posattn.compile.program import Program
 from posattn.errors import PosattnError, require
 from posattn.nn import ExactPositionalTransformer
@@ -52,7 +53,8 @@ class Certificate:
 
     @property
     def holds(self) -> bool:
-        return self.counterexample is None
+        """Whether every input was answered within the tolerance; what is fitted has none, and so nothing holds."""
+        return self.tolerance is not None and self.counterexample is None
 
     def to_json(self) -> str:
         return json.dumps(dataclasses.asdict(self))
@@ -74,6 +76,8 @@ class Certificate:
         cases = f"{self.random} random, {self.adversarial} adversarial and {self.exhaustive} exhaustive inputs"
         grid = f" on a grid of {self.grid:g}" if self.grid else ""
         verdict = "holds" if self.holds else f"FAILS, first at input {_shown(self.counterexample)}"
+        if self.tolerance is None and self.counterexample is None:
+            verdict = "fitted, so that only its error is known"
         bound = f" (at most {self.tolerance:g} allowed)" if self.tolerance is not None else ""
         fits = "".join(f"; {name} fitted to {error:.2g}" for name, error in self.fits)
         return (
@@ -143,9 +147,10 @@ def relative_errors(program: Program, model: ExactPositionalTransformer, inputs:
     exact = inputs.astype(np.longdouble)
     wanted = run(program, exact)
     reached = np.abs(wanted).max(axis=(1, 2))
-    for snapshot in trace(program, exact) if program.grid is None else ():
+    needed = needed_registers(program, program.rounds)
+    for live, snapshot in zip(needed, trace(program, exact) if program.grid is None else (), strict=False):
         for name, values in snapshot.registers.items():
-            if name not in program.constants:
+            if name in live and name not in program.constants:
                 reached = np.maximum(reached, np.abs(values).max(axis=1))
     errors = np.abs(outputs - wanted).max(axis=(1, 2))
     if program.oracle is not None:

@@ -36,14 +36,20 @@ class Compiled:
     def __call__(self, x: Tensor) -> Tensor:
         """(length,), (batch, length) or (batch, length, inputs), at most the compiled length; the output is like it."""
         held = next(self.model.parameters())
-        given = torch.as_tensor(x).to(held)
+        tried = self.certificate
+        if tried is not None and str(held.dtype) != f"torch.{tried.dtype}":
+            raise PosattnError(f"the model is {held.dtype} and was certified in {tried.dtype}: verify it, .verify().")
+        given = torch.as_tensor(x)
+        require(not given.is_complex(), f"the input has dtype {given.dtype}: programs work on real numbers.")
+        # checked as it was given, not as the model's dtype rounds it
+        given = given.to(held.device, given.dtype if given.is_floating_point() else torch.float64)
         require(given.dim() > 0, "the input is a single number: give a sequence, as torch.tensor([3.0, 1.0]).")
         single, flat = given.dim() == 1, given.dim() <= 2 and len(self.program.inputs) == 1
         batch = given.unsqueeze(0) if single else given
         batch = batch.unsqueeze(2) if flat else batch
         length = batch.shape[1] if batch.dim() == 3 else 0
         self.check(batch)
-        y = (self.hardened or self.model)(self._filled(batch))[:, :length]
+        y = (self.hardened or self.model)(self._filled(batch).to(held))[:, :length]
         y = y.squeeze(2) if flat and len(self.program.outputs) == 1 else y
         return y[0] if single else y
 
@@ -189,6 +195,12 @@ def load(path: str | os.PathLike[str]) -> Compiled:
             "the model does not belong to its program.",
         )
         require(0 < domain < math.inf, f"its domain is {domain}.")
+        tried = Certificate.from_json(header["certificate"]) if "certificate" in header else None
+        told = (program.name, program.length, domain, program.grid)
+        require(
+            tried is None or (tried.program, tried.length, tried.domain, tried.grid) == told,
+            "its certificate is another program's or another domain's.",
+        )
         return Compiled(
             program=program,
             model=model,
@@ -196,7 +208,7 @@ def load(path: str | os.PathLike[str]) -> Compiled:
             encoding=str(about["encoding"]),
             registers=tuple(map(str, about["registers"])),
             fits=tuple((str(name), float(error)) for name, error in about["fits"]),
-            certificate=Certificate.from_json(header["certificate"]) if "certificate" in header else None,
+            certificate=tried,
         )
     except (
         ValueError,

@@ -14,13 +14,14 @@ Expressions are trees of frozen dataclasses. `evaluate` runs one in NumPy, node 
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields
+from numbers import Real
 from typing import Any
 
 import numpy as np
 
 from posattn.errors import PosattnError, require
 
-Number = int | float
+Number = int | float | np.number[Any]
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
@@ -42,7 +43,7 @@ class Expression:
         return Sum((as_expression(other), -self))
 
     def __mul__(self, factor: Number) -> "Expression":
-        if not isinstance(factor, (int, float)):
+        if not isinstance(factor, Real):
             raise PosattnError(
                 f"{self} * {factor}: an expression is scaled by a number; the product of two words is not piecewise "
                 "linear. Use call(product, …), which can be fitted."
@@ -52,7 +53,7 @@ class Expression:
     __rmul__ = __mul__
 
     def __truediv__(self, divisor: Number) -> "Expression":
-        if not isinstance(divisor, (int, float)) or divisor == 0:
+        if not isinstance(divisor, Real) or divisor == 0:
             raise PosattnError(f"{self} / {divisor}: divide by a number but 0.")
         return self * (1 / _finite(divisor))
 
@@ -183,7 +184,7 @@ def as_expression(value: "Expression | Number") -> Expression:
     if isinstance(value, Expression):
         return value
     require(
-        isinstance(value, (int, float)),
+        isinstance(value, Real),
         f"{value!r} is no expression: use words, finite numbers, and the functions of posattn.compile.",
     )
     return Constant(_finite(value))

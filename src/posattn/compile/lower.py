@@ -15,7 +15,18 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from posattn.compile.expressions import Array, Expression, Positive, Word, walk, words_of
+from posattn.compile.expressions import (
+    Array,
+    Exchange,
+    Expression,
+    Gate,
+    Positive,
+    Select,
+    Word,
+    children,
+    walk,
+    words_of,
+)
 from posattn.compile.fit import Fit
 from posattn.compile.interpreter import received_words
 from posattn.compile.intervals import Interval, bounds
@@ -28,8 +39,12 @@ from posattn.nn import ExactPositional, ExactPositionalTransformer, model_of
 #: Bounds of registers and of received words.
 Bounds = tuple[dict[str, Interval], dict[str, Interval]]
 
-#: How many steps of a grid a number may have in which `positive` is exact: a quarter of a step is left to rounding.
+#: How many steps of a grid a number may have in which `positive` is exact: a quarter of a step is left to rounding. On
+#: a grid like 0.1 inputs, sums and differences are all rounded, so there it may have a quarter as many.
 STEPS = {torch.float32: 2.0**21, torch.float64: 2.0**50}
+
+#: Domains stay far enough below what float64 holds that bounds on registers can be computed.
+LARGEST = 1e200
 
 #: The head's number and its column: a received word as the MLP sees it.
 Column = tuple[int, int]
@@ -57,6 +72,7 @@ class Lowered:
 def lower(program: Program, *, domain: float, fit: int | None = None, dtype: torch.dtype = torch.float32) -> Lowered:
     """The program as a model. Inputs lie in ±domain; `fit` allows functions from outside, with that many knots."""
     check_language(program, fit)
+    check_bits(program)
     rounds = program.rounds or (Round(note="nothing to do"),)
     ranges = register_bounds(program, domain)
     check_grids(rounds, ranges, dtype)
@@ -89,16 +105,69 @@ def check_grids(rounds: Sequence[Round], ranges: Sequence[Bounds], dtype: torch.
         compared = (part for e in round_.update.values() for part in walk(e) if isinstance(part, Positive))
         for part in compared:
             steps = bounds(part.of, registers | words).reach / part.grid
+            most = STEPS[dtype] if math.frexp(part.grid)[0] == 0.5 else STEPS[dtype] / 4
+            other = ", or dtype=torch.float64" if dtype == torch.float32 else ""
             require(
-                steps <= STEPS[dtype],
+                steps <= most,
                 f"round {number} compares numbers of up to {steps:.3g} steps of {part.grid:g}, and {dtype} tells "
-                f"{STEPS[dtype]:.3g} apart: use a smaller domain, a coarser grid, or dtype=torch.float64.",
+                f"{most:.3g} apart: use a smaller domain, or a coarser grid{other}.",
             )
+
+
+def check_bits(program: Program) -> None:
+    """Refuse gates, selections and comparisons by numbers that need not be whole: between 0 and 1 a gate is half open.
+
+    An input may be any number unless the program has a grid or the input is a permutation; what is computed from such
+    a number may be any number too.
+    """
+    exact = program.grid is not None
+    free = set() if exact else {name for name in program.inputs if name not in program.permutations}
+    found: list[str] = []
+    for number, round_ in enumerate(program.rounds, 1):
+        read = {s for s, table in round_.receive.items() if any(x is not None and x[1] in free for x in table)}
+        after = set()
+        for register, expression in round_.update.items():
+            misused: list[str] = []
+            if _free(expression, free | read, misused):
+                after.add(register)
+            found += [f"round {number}, register '{register}': {reason}" for reason in misused]
+        free = (free - set(round_.update)) | after
+    if found:
+        listed = "".join(f"\n  - {place}" for place in found)
+        raise PosattnError(
+            f"program '{program.name}' cannot be compiled exactly:{listed}\n"
+            "Give the program a grid, if its inputs lie on one, or decide by constants."
+        )
+
+
+def _free(expression: Expression, free: set[str], misused: list[str]) -> bool:
+    """Whether an expression may be any number; decisions by such ones are noted."""
+    deciding: tuple[Expression, ...] = ()
+    carrying = tuple(children(expression))
+    match expression:
+        case Word(name):
+            return name in free
+        case Gate(of, shut):
+            deciding, carrying = (shut,), (of,)
+        case Select(bit, unless, one, zero):
+            deciding, carrying = (bit, unless), (one, zero)
+        case Exchange(own, other, upper, lower):
+            deciding, carrying = (upper, lower), (own, other)
+        case Positive(of, _):
+            deciding, carrying = (of,), ()
+    for part in deciding:
+        if _free(part, free, misused):
+            what = "compared on a grid" if isinstance(expression, Positive) else "taken for a bit"
+            misused.append(f"{part} is {what} and can be any number")
+    found = [_free(part, free, misused) for part in carrying]  # all of them: each may note something
+    return any(found)
 
 
 def register_bounds(program: Program, domain: float) -> list[Bounds]:
     """For every round: bounds of the registers before it and of the words it receives; then those after the last."""
-    require(0 < domain < math.inf, f"domain={domain}: inputs lie in ±domain, a finite number above 0.")
+    require(
+        0 < domain < LARGEST, f"domain={domain}: inputs lie in ±domain, a finite number above 0, below {LARGEST:g}."
+    )
     zero = np.zeros(program.nodes)
     registers = {name: Interval(zero, zero) for name in program.registers}
     inside = np.arange(program.nodes) < program.length

@@ -53,6 +53,7 @@ class Mpc:
     outputs: tuple[str, ...] = ("x",)
     constants: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     permutations: tuple[str, ...] = ()
+    grid: float | None = None  # inputs are multiples of it; needed where addresses are computed from inputs
     oracle: Callable[..., Any] | None = None
 
     @property
@@ -114,7 +115,7 @@ def _assembled(
         outputs=program.outputs,
         constants=own | constants,
         pad=None,
-        grid=None,
+        grid=program.grid,
         permutations=program.permutations,
         oracle=program.oracle,
     )

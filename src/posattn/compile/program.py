@@ -59,6 +59,13 @@ class Program:
     oracle: Callable[..., Any] | None = None
 
     def __post_init__(self) -> None:
+        for name in ("registers", "inputs", "outputs", "permutations", "rounds"):
+            held = getattr(self, name)
+            require(
+                isinstance(held, (tuple, list)),
+                f"program '{self.name}': {name}={held!r} is a {type(held).__name__}, and a tuple is meant, as ('x',).",
+            )
+            object.__setattr__(self, name, tuple(held))
         problems = self.problems
         if problems:
             listed = "".join(f"\n  - {problem}" for problem in problems)

@@ -31,7 +31,17 @@ def to_json(program: Program) -> str:
         for round_ in program.rounds
     ]
     fields["constants"] = dict(program.constants)
+    if not _made_by_library(program):
+        fields["recipe"] = None  # changed since the library made it: it is no longer the library's
     return json.dumps(fields, separators=(",", ":"), default=_plain)
+
+
+def _made_by_library(program: Program) -> bool:
+    try:
+        made = library.get(**(program.recipe or {}))
+    except (PosattnError, TypeError):
+        return False
+    return dataclasses.replace(made, name=program.name, oracle=None) == dataclasses.replace(program, oracle=None)
 
 
 def _plain(value: Any) -> Any:

@@ -23,6 +23,10 @@ from posattn.nn import StandardTransformer
 
 def simulate(model: StandardTransformer) -> Program:
     """The program that computes what the model computes, on inputs of its full length."""
+    require(
+        isinstance(model, StandardTransformer),
+        f"a {type(model).__name__} is given: what is simulated is a StandardTransformer.",
+    )
     sizes = model.architecture
     require(not sizes.rotary, "a rotary model's logits depend on places as no other's do: simulate one without rotary.")
     p = {

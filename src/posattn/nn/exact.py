@@ -9,9 +9,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from posattn.errors import require
+from posattn.nn.parts import Params
 from posattn.nn.positional import Positional, PositionalTransformer
 
 
@@ -29,7 +31,10 @@ class ExactPositional(Positional):
             "posattn.compile.load, which fills up shorter inputs where the program allows it.",
         )
 
-    forward = Positional.plain
+    def forward(self, p: Params, *inputs: Tensor) -> Float[Tensor, "replicas batch length out_dim"]:
+        """The plain form, whatever autocast says: in fewer bits it would be another function."""
+        with torch.autocast(inputs[0].device.type, enabled=False):
+            return self.plain(p, *inputs)
 
     def form(self, *, device: torch.device, precision: str) -> Callable[..., Tensor]:
         """The plain form at any precision: a faster one would not be exact."""

@@ -27,6 +27,10 @@ class HardenedTransformer(nn.Module):
     @torch.no_grad()
     def forward(self, x: Float[Tensor, "batch length in_dim"]) -> Float[Tensor, "batch length out_dim"]:
         """The plain form of the model, with reads in place of attention."""
+        with torch.autocast(x.device.type, enabled=False):
+            return self._read(x)
+
+    def _read(self, x: Tensor) -> Tensor:
         self.model.check(x)
         architecture, p = self.model.architecture, self.model.replica()
         require(

@@ -7,7 +7,7 @@ With probability at least 1 − δ over m samples,
 H heads, L layers, d width, n nodes, L_σ the activation's slope, B₂ and B_{2,1} the largest spectral and (2,1)-norms of
 the layers' matrices. The standard Transformer's bound carries B_QK^{cL} besides, since its logits depend on values. The
 constant c and those that Õ hides are not public: c is an option, the others are taken as 1, so the terms are to be
-compared with each other and not read as gaps. For any model of this size the bound is vacuous.
+compared with each other and not read as gaps, not even where a total below 0 looks like one.
 """
 
 import math

@@ -14,8 +14,11 @@ from statistics import NormalDist
 import torch
 
 from posattn import tasks
-from posattn.errors import require
+from posattn.errors import require, unknown
 from posattn.nn import PositionalTransformer
+
+#: Tasks that scale with their input.
+TASKS = ("sum", "min", "max", "median", "sort", "max-subarray")
 
 
 @dataclass(frozen=True)
@@ -64,6 +67,8 @@ def predict(
         "does not follow from its error at this one. Build it with bias=False.",
     )
     require(scale > 1, f"c={scale}: a scale above 1.")
+    if task not in TASKS:
+        raise unknown("task that scales with its input", task, TASKS)
     require(samples >= 2, f"samples={samples}: a confidence interval needs at least two.")
     require(0 < confidence < 1, f"confidence={confidence}: it lies in (0, 1).")
     unit = _errors(model, task, samples, generator, low=-high, high=high)

@@ -44,7 +44,7 @@ def about(
             facts[field.name.replace("_", " ")] = (f"{value:.4g}", MEANINGS[field.name])
     facts["bound"] = (
         f"{found.total:.4g}",
-        "log₁₀ of the whole bound of Theorem 6.1: vacuous above 0, and to be compared",
+        "log₁₀ of the whole bound of Theorem 6.1, to be compared and not read as a gap",
     )
     if isinstance(model, PositionalTransformer):
         above = lipschitz.upper(model)
