@@ -418,3 +418,21 @@ def test_a_model_in_half_precision_is_not_verified():
     broken = dataclasses.replace(made, model=copy.deepcopy(made.model).half())
     with pytest.raises(PosattnError, match="the model is float16: verify it in float32 or float64"):
         broken.verify()
+
+
+def test_shorter_inputs_that_are_filled_up_wrongly_fail_the_certificate():
+    """Reversing what was filled up puts the filling first; filled up with −1 · domain, a minimum is that."""
+    reversed_ = dataclasses.replace(
+        library.get("permute", 4, route="direct"), pad=0.0, recipe=None, oracle=lambda v: v[:, ::-1]
+    )
+    least = dataclasses.replace(library.get("reduce", 4, operation="min"), pad=-1.0, recipe=None)
+    for program in (reversed_, least):
+        found = compile(program, domain=5).verify(samples=40).certificate
+        assert found is not None
+        assert not found.holds
+        assert found.counterexample is not None
+        assert len(found.counterexample) < 4
+        assert found.shorter == 9
+        fixed = compile(dataclasses.replace(program, pad=None), domain=5).verify(samples=40).certificate
+        assert fixed is not None
+        assert (fixed.holds, fixed.shorter) == (True, 0)

@@ -43,6 +43,7 @@ class Certificate:
     random: int
     adversarial: int
     exhaustive: int
+    shorter: int  # filled up to the compiled length, and compared with the oracle
     seed: int
     against: tuple[str, ...]
     error: float  # the largest
@@ -83,6 +84,7 @@ class Certificate:
         return (
             f"{self.program}, length {self.length}, {self.dtype}, inputs in ±{self.domain:g}{grid}: {verdict}.\n"
             f"{cases}, against {' and '.join(self.against)}: largest relative error {self.error:.3g}{bound}{fits}."
+            + (f" {self.shorter} shorter inputs were tried too." if self.shorter else "")
         )
 
 
@@ -122,6 +124,14 @@ def verify(
             wrong = ~np.isfinite(errors) if tolerance is None else ~(errors <= tolerance)
             if counterexample is None and wrong.any():
                 counterexample = tuple(tuple(map(float, row)) for row in chunk[int(np.argmax(wrong))])
+    shorter = 0
+    for inputs in shorter_inputs(program, domain, samples, np.random.default_rng(seed + 2)):
+        shorter += len(inputs)
+        errors = shorter_errors(program, model, domain, inputs.astype(dtype))
+        worst = max(worst, float(errors.max()))
+        wrong = ~np.isfinite(errors) if tolerance is None else ~(errors <= tolerance)
+        if counterexample is None and wrong.any():
+            counterexample = tuple(tuple(map(float, row)) for row in inputs[int(np.argmax(wrong))])
     return Certificate(
         program=program.name,
         length=program.length,
@@ -131,6 +141,7 @@ def verify(
         random=len(groups["random"]),
         adversarial=len(groups["adversarial"]),
         exhaustive=len(groups["exhaustive"]),
+        shorter=shorter,
         seed=seed,
         against=("the interpreter", "NumPy") if program.oracle else ("the interpreter",),
         error=worst,
@@ -156,6 +167,43 @@ def relative_errors(program: Program, model: ExactPositionalTransformer, inputs:
     if program.oracle is not None:
         told = np.asarray(program.oracle(exact if len(program.inputs) > 1 else exact[:, :, 0]))
         errors = np.maximum(errors, np.abs(outputs - told.reshape(outputs.shape)).max(axis=(1, 2)))
+    return _relative(errors, reached)
+
+
+def filled(program: Program, domain: float, inputs: Array) -> Array:
+    """Shorter inputs filled up to the program's length with what it ignores."""
+    pad = 0.0 if program.pad is None else program.pad * domain
+    if program.grid is not None:
+        pad = program.grid * math.copysign(steps(abs(pad), program.grid), pad)
+    missing = program.length - inputs.shape[1]
+    return np.pad(inputs, ((0, 0), (0, missing), (0, 0)), constant_values=pad)
+
+
+def shorter_inputs(program: Program, domain: float, count: int, rng: np.random.Generator) -> Iterator[Array]:
+    """Some inputs of a few shorter lengths, where the program takes them and an oracle knows the answer."""
+    if program.pad is None or program.oracle is None or program.permutations:
+        return
+    for length in sorted({1, program.length // 2, program.length - 1} - {0, program.length}):
+        short = dataclasses.replace(program, length=length, recipe=None, oracle=None)
+        yield random_inputs(short, domain, -(-count // 16), rng)
+
+
+@torch.no_grad()
+def shorter_errors(program: Program, model: ExactPositionalTransformer, domain: float, inputs: Array) -> Array:
+    """Every shorter sample's largest error, relative to the numbers that it is computed with."""
+    assert program.oracle is not None
+    whole = filled(program, domain, inputs)
+    outputs = model(torch.from_numpy(whole)).numpy()[:, : inputs.shape[1]].astype(np.longdouble)
+    exact = inputs.astype(np.longdouble)
+    told = np.asarray(program.oracle(exact if len(program.inputs) > 1 else exact[:, :, 0])).reshape(outputs.shape)
+    reached = np.abs(told).max(axis=(1, 2))
+    if program.grid is None:
+        reached = np.maximum(reached, np.abs(whole).max(axis=(1, 2)))
+    return _relative(np.abs(outputs - told).max(axis=(1, 2)), reached)
+
+
+def _relative(errors: Array, reached: Array) -> Array:
+    """Errors as parts of what was reached; absolute where that is nothing, and infinite where they are no numbers."""
     errors = np.where(np.isnan(errors), np.inf, errors)
     return np.where(errors == 0, 0, errors / np.where(reached == 0, 1, reached)).astype(np.float64)
 

@@ -78,11 +78,7 @@ class Compiled:
 
     def _filled(self, x: Tensor) -> Tensor:
         """A shorter input filled up with what the program ignores."""
-        missing = self.program.length - x.shape[1]
-        pad = 0.0 if self.program.pad is None else self.program.pad * self.domain
-        if self.program.grid is not None:
-            pad = self.program.grid * math.copysign(certificate.steps(abs(pad), self.program.grid), pad)
-        return torch.nn.functional.pad(x, (0, 0, 0, missing), value=pad)
+        return torch.from_numpy(certificate.filled(self.program, self.domain, x.cpu().numpy())).to(x.device)
 
     def verify(self, *, samples: int = 256, seed: int = 0) -> "Compiled":
         """The same with a fresh certificate."""
