@@ -1,0 +1,54 @@
+"""Trained models that come with the package: the last weights of seed 0 of `posattn run ood-scale --preset paper`.
+
+>>> model = load("sort", "positional")
+>>> scores("sort", "positional")["c=10"] < 1 < scores("sort", "standard")["c=10"]
+True
+
+Seed 0, not the best seed. Trained on one H200 by the paper's protocol (60,030 steps, float32) on numbers in [−2, 2];
+`scores` gives each model's own losses on [−2c, 2c], 1,000 samples each. The homogeneous models are not among them yet.
+"""
+
+from functools import cache
+from importlib import resources
+
+import pandas as pd
+
+from posattn.errors import unknown
+from posattn.nn import NumericModel
+from posattn.nn import load as load_model
+
+
+@cache
+def _table() -> pd.DataFrame:
+    with (resources.files("posattn.zoo") / "scores.csv").open() as file:
+        return pd.read_csv(file)
+
+
+def names() -> list[tuple[str, str]]:
+    """The (task, model) pairs that there are."""
+    return list(dict.fromkeys(zip(_table()["task"], _table()["model"], strict=True)))
+
+
+def load(task: str, model: str) -> NumericModel:
+    """The model trained on a task: "positional" or "standard"."""
+    _check(task, model)
+    name = f"{task}-{model}.safetensors"
+    with resources.as_file(resources.files("posattn.zoo") / "weights" / name) as path:
+        found = load_model(path)
+    assert isinstance(found, NumericModel)
+    return found
+
+
+def scores(task: str, model: str) -> dict[str, float]:
+    """The model's measured losses by test set: "validation" and "c=1" … "c=10"."""
+    _check(task, model)
+    rows = _table()[(_table()["task"] == task) & (_table()["model"] == model)]
+    return dict(zip(rows["test_set"], map(float, rows["loss"]), strict=True))
+
+
+def _check(task: str, model: str) -> None:
+    tasks, models = (list(dict.fromkeys(column)) for column in zip(*names(), strict=True))
+    if task not in tasks:
+        raise unknown("task of a trained model", task, tasks)
+    if model not in models:
+        raise unknown("trained model", model, models)
