@@ -93,10 +93,18 @@ def test_the_oracle_is_the_model():
     np.testing.assert_allclose(oracle(x).reshape(expected.shape), expected, rtol=1e-12)
 
 
-def test_a_rotary_model_is_refused():
-    model = StandardTransformer(length=2, embed_dim=2, hidden_dim=2, layers=1, heads=1, rotary=True)
-    with pytest.raises(PosattnError, match="rotary model's logits depend on places"):
-        simulate(model)
+@pytest.mark.parametrize(
+    "options", [{"length": 3, "heads": 1, "embed_dim": 2}, {"length": 4, "heads": 2, "embed_dim": 6}]
+)
+def test_a_rotary_model_is_simulated_too(options):
+    model = standard(**options, layers=2, scratchpad=1, rotary=True).double()
+    x = np.random.default_rng(3).normal(size=(6, options["length"], 1))
+    with torch.no_grad():
+        wanted = model(torch.from_numpy(x)).numpy()
+    plain = simulate(standard(**options, layers=2, scratchpad=1))
+    found = run(simulate(model), x)
+    np.testing.assert_allclose(found, wanted, rtol=1e-10, atol=1e-10 * np.abs(wanted).max())
+    assert np.abs(run(plain, x) - wanted).max() > 1e-6 * np.abs(wanted).max()  # the turn is not for nothing
 
 
 def test_a_simulation_comes_back_from_json():

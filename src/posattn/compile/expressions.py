@@ -25,6 +25,7 @@ Number = int | float | np.number[Any]
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
+@dataclass(frozen=True)
 class Expression:
     """A value at every node. Built by operators and the functions below."""
 
@@ -262,7 +263,7 @@ def product(one: Array, other: Array) -> Array:
 
 def children(expression: Expression) -> Iterator[Expression]:
     """What an expression is made of directly."""
-    for field in fields(expression):  # type: ignore[arg-type]  # every kind of expression is a dataclass
+    for field in fields(expression):
         held = getattr(expression, field.name)
         if isinstance(held, Expression):
             yield held
@@ -287,7 +288,7 @@ def renamed(expression: Expression, names: Mapping[str, str]) -> Expression:
     if isinstance(expression, Word):
         return Word(names.get(expression.name, expression.name))
     changed: dict[str, Any] = {}
-    for field in fields(expression):  # type: ignore[arg-type]
+    for field in fields(expression):
         held = getattr(expression, field.name)
         if isinstance(held, Expression):
             changed[field.name] = renamed(held, names)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from posattn.compile.expressions import Call, product
+from posattn.compile.expressions import Array, Call, product
 from posattn.errors import PosattnError, require
 
 if TYPE_CHECKING:
@@ -41,10 +41,9 @@ def fitted(expression: Call, arguments: Sequence["Interval"], knots: int) -> lis
     hulls = [(float(held.low.min()), float(held.high.max())) for held in arguments]
     if expression.function is product:
         (a, b), (c, d) = hulls
-        quarter = lambda z: z * z / 4  # noqa: E731
         return [
-            _line("product", quarter, 1.0, (1.0, 1.0), a + c, b + d, knots),
-            _line("product", quarter, -1.0, (1.0, -1.0), a - d, b - c, knots),
+            _line("product", _quarter_square, 1.0, (1.0, 1.0), a + c, b + d, knots),
+            _line("product", _quarter_square, -1.0, (1.0, -1.0), a - d, b - c, knots),
         ]
     if len(arguments) != 1:
         raise PosattnError(
@@ -52,6 +51,10 @@ def fitted(expression: Call, arguments: Sequence["Interval"], knots: int) -> lis
             "functions of one argument."
         )
     return [_line(expression.name, expression.function, 1.0, (1.0,), *hulls[0], knots)]
+
+
+def _quarter_square(z: Array) -> Array:
+    return z * z / 4
 
 
 def _line(name, function, sign: float, weights: tuple[float, ...], low: float, high: float, knots: int) -> Fit:

@@ -57,7 +57,7 @@ def bounds(expression: Expression, words: Mapping[str, Interval]) -> Interval:
             return Interval(np.full_like(some, value), np.full_like(some, value))
         case Sum(terms):
             parts = [bounds(term, words) for term in terms]
-            return Interval(sum(part.low for part in parts), sum(part.high for part in parts))  # type: ignore[arg-type]
+            return Interval(np.sum([part.low for part in parts], axis=0), np.sum([part.high for part in parts], axis=0))
         case Scaled(factor, of):
             held = bounds(of, words)
             return Interval(*sorted_pair(factor * held.low, factor * held.high))

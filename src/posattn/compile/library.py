@@ -172,12 +172,13 @@ def cummedian(length: int) -> Program:
     _check_length(length)
     rows = [[length + i * (i + 1) // 2 + j for j in range(i + 1)] for i in range(length)]
     total = length + length * (length + 1) // 2
-    places, spread = [0] * total, [None] * total
-    lower, upper = [None] * total, [None] * total
+    places = [0] * total
+    spread: list[int | None] = [None] * total
+    lower, upper = spread.copy(), spread.copy()
     for i, row in enumerate(rows):
-        lower[i], upper[i] = row[i // 2], row[(i + 1) // 2]  # type: ignore[call-overload]
+        lower[i], upper[i] = row[i // 2], row[(i + 1) // 2]
         for j, node in enumerate(row):
-            places[node], spread[node] = j, j  # type: ignore[call-overload]
+            places[node], spread[node] = j, j
     constants = place_bits(places)
     rounds = [
         Round(receive={"copy": reads("x", spread)}, update={"y": word("copy")}, note="every prefix gets its numbers"),
@@ -208,7 +209,10 @@ def reduce(length: int, operation: str = "sum") -> Program:
     scan, whole = scans[operation]
     made = scan(length)
     rounds = (*made.rounds, *broadcast(length, source=length - 1).rounds)
-    oracle = lambda v: np.repeat(whole(v, axis=1, keepdims=True), v.shape[1], axis=1)  # noqa: E731
+
+    def oracle(v: np.ndarray) -> np.ndarray:
+        return np.repeat(whole(v, axis=1, keepdims=True), v.shape[1], axis=1)
+
     return _simple(f"reduce-{operation}" if operation != "sum" else "reduce", length, rounds, oracle, pad=made.pad)
 
 
@@ -219,7 +223,10 @@ def broadcast(length: int, source: int = 0) -> Program:
     tell = Round(
         receive={"told": reads("x", [source] * length)}, update={"x": word("told")}, note=f"node {source} tells all"
     )
-    oracle = lambda v: np.repeat(v[:, source : source + 1], v.shape[1], axis=1)  # noqa: E731
+
+    def oracle(v: np.ndarray) -> np.ndarray:
+        return np.repeat(v[:, source : source + 1], v.shape[1], axis=1)
+
     return _simple("broadcast", length, [tell], oracle, pad=None if source else 0.0)
 
 

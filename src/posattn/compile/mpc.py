@@ -130,7 +130,10 @@ def _grid_route(program: Mpc) -> Program:
     cells, first = _cells(program), program.machines
     count = len(cells)
     total = first + count * count
-    node = lambda a, b: first + a * count + b  # noqa: E731
+
+    def node(a: int, b: int) -> int:
+        return first + a * count + b
+
     to = [-1.0] * total
     for a in range(count):
         for b in range(count):

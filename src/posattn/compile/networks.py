@@ -1,6 +1,6 @@
 """The communication that library programs share: scans, sorting networks, and words that travel with a key."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from posattn.compile.expressions import exchange, positive, select, word
 from posattn.compile.program import Round, reads
@@ -81,10 +81,11 @@ def carrying_sort_rounds(
             assert other is not None
             lower[node], upper[node] = min(node, other), max(node, other)
         swap = positive(word("low") - word("high"), grid=grid)
-        moved: Mapping[str, object] = {f"{name} there": reads(name, met) for name in carried}
+        received = {"low": reads(key, lower), "high": reads(key, upper), "other": reads(key, met)}
+        received |= {f"{name} there": reads(name, met) for name in carried}
         rounds.append(
             Round(
-                receive={"low": reads(key, lower), "high": reads(key, upper), "other": reads(key, met)} | moved,  # type: ignore[operator]
+                receive=received,
                 update={
                     key: exchange(word(key), word("other"), upper=word(f"upper{bit}"), lower=word(f"lower{bit}")),
                     **{name: select(swap, word(f"{name} there"), word(name)) for name in carried},

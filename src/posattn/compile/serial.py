@@ -125,7 +125,7 @@ def _packed(expression: Expression) -> list[Any]:
         )
         return ["Call", expression.name, *map(_packed, expression.arguments)]
     packed: list[Any] = [type(expression).__name__]
-    for field in dataclasses.fields(expression):  # type: ignore[arg-type]
+    for field in dataclasses.fields(expression):
         held = getattr(expression, field.name)
         if isinstance(held, Expression):
             packed.append(_packed(held))
@@ -150,7 +150,7 @@ def _unpacked(packed: list[Any]) -> Expression:
         wanted = ARGUMENTS.get(called, 1)
         require(len(arguments) == wanted, f"'{called}' has {len(arguments)} arguments, not {wanted}.")
         return Call(called, FUNCTIONS[called], tuple(map(_unpacked, arguments)))
-    fields = dataclasses.fields(KINDS[name])  # type: ignore[arg-type]
+    fields = dataclasses.fields(KINDS[name])
     made = KINDS[name](*(_field(field.type, value) for field, value in zip(fields, held, strict=True)))
     require(not isinstance(made, Positive) or made.grid > 0, f"{made}: its grid is not above 0.")
     return made

@@ -19,6 +19,7 @@ from posattn.compile.networks import doublings
 from posattn.compile.program import Program, Round, reads
 from posattn.errors import require
 from posattn.nn import StandardTransformer
+from posattn.nn.rotary import BASE
 
 
 def simulate(model: StandardTransformer) -> Program:
@@ -28,7 +29,6 @@ def simulate(model: StandardTransformer) -> Program:
         f"a {type(model).__name__} is given: what is simulated is a StandardTransformer.",
     )
     sizes = model.architecture
-    require(not sizes.rotary, "a rotary model's logits depend on places as no other's do: simulate one without rotary.")
     p = {
         name: tensor[0].double().cpu().numpy()
         for name, tensor in model.replica().items()
@@ -42,6 +42,7 @@ def simulate(model: StandardTransformer) -> Program:
     ]
     columns = np.concatenate([p[name] for name in beside], axis=1) if beside else np.zeros((n, 0))
     constants = {f"p{c}": (*map(float, columns[:, c]), *[0.0] * (n * n)) for c in range(columns.shape[1])}
+    turns = _turns(n, sizes.query_width) if sizes.rotary else {}
     inputs = tuple(f"in{k}" for k in range(sizes.in_dim))
     first = _linear([*inputs, *constants], p["encoder_weight"], p.get("encoder_bias"))
     rounds = [Round(update=dict(zip(state, first, strict=True)), note="encoder")]
@@ -58,11 +59,11 @@ def simulate(model: StandardTransformer) -> Program:
         name="standard Transformer",
         length=sizes.length,
         nodes=total,
-        registers=(*inputs, *constants, *state, *per_head, *values, *attended, *hidden, *outputs),
+        registers=(*inputs, *constants, *turns, *state, *per_head, *values, *attended, *hidden, *outputs),
         rounds=tuple(rounds),
         inputs=inputs,
         outputs=outputs,
-        constants=constants,
+        constants=constants | turns,
         pad=None,
         oracle=lambda x: _answer(model, x),
     )
@@ -86,12 +87,42 @@ def _linear(names: Sequence[str], weight: np.ndarray, bias: np.ndarray | None) -
     return found
 
 
+def _product(query: list[Expression], key: list[Expression]) -> Expression:
+    """⟨q, k⟩."""
+    return Sum(tuple(call(product, q, k) for q, k in zip(query, key, strict=True)))
+
+
+def _turns(n: int, width: int) -> dict[str, tuple[float, ...]]:
+    """Registers cos0, sin0, cos1, …: at pair node (i, j), of the angle (j − i)/10000^(2k/width); 0 at row nodes."""
+    apart = (np.arange(n)[None, :] - np.arange(n)[:, None]).ravel()
+    found: dict[str, tuple[float, ...]] = {}
+    for k in range(width // 2):
+        angle = apart * BASE ** (-2 * k / width)
+        found[f"cos{k}"] = (*[0.0] * n, *map(float, np.cos(angle)))
+        found[f"sin{k}"] = (*[0.0] * n, *map(float, np.sin(angle)))
+    return found
+
+
+def _turned_product(query: list[Expression], key: list[Expression]) -> Expression:
+    """⟨R_i·q, R_j·k⟩ = ⟨q, R_{j−i}·k⟩: Σ cos·(q₀k₀ + q₁k₁) + sin·(q₁k₀ − q₀k₁) over pairs of dimensions."""
+    terms = []
+    for pair in range(len(query) // 2):
+        (q0, q1), (k0, k1) = query[2 * pair : 2 * pair + 2], key[2 * pair : 2 * pair + 2]
+        along = call(product, q0, k0) + call(product, q1, k1)
+        across = call(product, q1, k0) - call(product, q0, k1)
+        terms += [call(product, word(f"cos{pair}"), along), call(product, word(f"sin{pair}"), across)]
+    return Sum(tuple(terms))
+
+
 def _layer(model: StandardTransformer, p: dict[str, np.ndarray], index: int, state: list[str], n: int) -> list[Round]:
     sizes = model.architecture
     heads, embed = sizes.heads, sizes.embed_dim
     width, keys = embed // heads, sizes.query_width
     total = n + n * n
-    pair = lambda i, j: n + i * n + j  # noqa: E731
+
+    def pair(i: int, j: int) -> int:
+        return n + i * n + j
+
     here, there, zero = ([*range(total)] for _ in range(3))
     first: list[int | None] = [None] * total
     for i in range(n):
@@ -109,9 +140,9 @@ def _layer(model: StandardTransformer, p: dict[str, np.ndarray], index: int, sta
     query = _linear(mine, weight("query"), at("query_bias"))
     key = _linear(its, weight("key"), at("key_bias"))
     value = _linear(its, weight("value"), at("value_bias"))
+    matching = _turned_product if sizes.rotary else _product
     logits = {
-        f"logit{h}": Sum(tuple(call(product, query[h * keys + a], key[h * keys + a]) for a in range(keys)))
-        / float(np.sqrt(keys))
+        f"logit{h}": matching(query[h * keys : (h + 1) * keys], key[h * keys : (h + 1) * keys]) / float(np.sqrt(keys))
         for h in range(heads)
     }
     rounds = [
