@@ -168,6 +168,9 @@ def run(
         str | None, typer.Option(help="mixed-type only: a causal language model, by name or folder, to fine-tune.")
     ] = None,
     seeds: Annotated[int | None, typer.Option(help="How many seeds; default: the preset's.")] = None,
+    option: Annotated[
+        list[str] | None, typer.Option(help="sts-… studies: a choice made otherwise, as keys=with-query; repeatable.")
+    ] = None,
     device: Device = "auto",
     out: Out = "runs",
     as_json: Json = False,
@@ -183,9 +186,10 @@ def run(
     from posattn.studies import results, table
 
     reporter = engine.Lines() if as_json else engine.Bar()
+    asked = studies.get(study).choosing(_pairs(option or []))
     with _resumable():
         found = results.run(
-            studies.get(study) if gpt2 is None else studies.get(study).using(gpt2),
+            asked if gpt2 is None else asked.using(gpt2),
             preset=preset,
             tasks=tuple(task or ()),
             arms=tuple(model or ()),
@@ -326,14 +330,22 @@ def compile_program(
 def _options(given: list[str]) -> dict[str, Any]:
     """operation=min, source=3, destinations=2,0,1: numbers where they look like numbers."""
     found: dict[str, Any] = {}
+    for name, value in _pairs(given).items():
+        if name in ("name", "length"):
+            raise PosattnError(f"--option {name}={value}: the program's {name} is no option, it is given by itself.")
+        parts = [_number(part) for part in value.split(",")]
+        found[name] = parts if len(parts) > 1 else parts[0]
+    return found
+
+
+def _pairs(given: list[str]) -> dict[str, str]:
+    """NAME=VALUE, …"""
+    found: dict[str, str] = {}
     for text in given:
         name, equals, value = text.partition("=")
         if not equals:
             raise PosattnError(f"--option {text}: write NAME=VALUE, as --option operation=min.")
-        if name in ("name", "length"):
-            raise PosattnError(f"--option {text}: the program's {name} is no option, it is given by itself.")
-        parts = [_number(part) for part in value.split(",")]
-        found[name] = parts if len(parts) > 1 else parts[0]
+        found[name] = value
     return found
 
 

@@ -1,6 +1,7 @@
 """One folder a trial: whole or not at all, never trained twice, readable as one tidy table."""
 
 import errno
+import itertools
 import json
 import os
 import re
@@ -109,18 +110,18 @@ def test_scores_on_the_way_have_rows_of_their_own(tmp_path):
     run([trial], tmp_path)
     frame = engine.frame(tmp_path)
     assert sorted(zip(frame["set"], frame["step"], strict=True)) == sorted(
-        (name, step) for name in ("train", "near", "far") for step in (3, 6, 9, 10)
+        (name, step) for name in ("train", "near", "far") for step in (0, 3, 6, 9, 10)
     )
     fleet = Fleet([trial], device="cpu")
-    for step in fleet.run():
-        if step in (3, 6, 9, 10):
+    for step in itertools.chain([0], fleet.run()):
+        if step in (0, 3, 6, 9, 10):
             loss = frame[(frame["set"] == "far") & (frame["step"] == step)]["loss"].item()
             assert loss == fleet.scores()[0]["far"].loss
 
 
 def test_steps_that_divide_the_whole_give_no_row_twice(tmp_path):
     run([small_trial(evaluation={"every": 2})], tmp_path)
-    assert sorted(engine.frame(tmp_path)["step"]) == [2] * 3 + [4] * 3
+    assert sorted(engine.frame(tmp_path)["step"]) == [0] * 3 + [2] * 3 + [4] * 3
 
 
 def test_a_finished_trial_is_never_trained_again(finished, monkeypatch):

@@ -12,6 +12,7 @@ import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 from unittest.mock import patch
@@ -266,6 +267,35 @@ def expand(device: str) -> Iterator[Line]:
         yield from model("positional", "expanded", device, heads=3)
 
 
+def signed(device: str) -> Iterator[Line]:
+    """`attend_signs`: the selector with stochastic encodings, beside its formula with the encodings as numbers."""
+    from posattn.nn.codes import Stochastic
+    from posattn.nn.selector import attend
+    from posattn.nn.signed import attend_signs
+
+    def read(how: Callable[..., Any], key: Tensor, x: Tensor, with_query: bool, *on: Tensor) -> Tensor:
+        on_tokens, on_codes, *own = on
+        held = Stochastic(key.to(on_codes.device), x.shape[2], on_codes.shape[2], on_codes.dtype)
+        found = how(held, x.to(on_codes), on_tokens, on_codes, own[0] if with_query else None)
+        return torch.cat([part for part in found if part is not None], dim=-1)
+
+    # replicas, batch, tokens, dim, width: 16 tokens at once, 64 signs a word
+    for size in [(2, 3, 37, 5, 70), (1, 2, 16, 1, 64), (3, 1, 1, 3, 1), (2, 2, 50, 4, 170), (1, 1, 17, 2, 257)]:
+        r, s, t, d, w = size
+        x, on_tokens, on_codes, own = drawn(device, (r, s, t, d), (r, s, d), (r, s, w), (r, s, 1))
+        key = torch.arange(r * s, device=device).view(r, s) * 7919 - 5
+        for case, inputs in (
+            ("plain", [on_tokens, on_codes]),
+            ("strewn", strewn(on_tokens, on_codes)),
+            ("with the query", [on_tokens, on_codes, own]),
+            ("with the query, strewn", strewn(on_tokens, on_codes, own)),
+            ("sharp", [10 * on_tokens, 10 * on_codes]),
+            ("with the query, sharp", [10 * on_tokens, 10 * on_codes, own]),
+        ):
+            fast, formula = (partial(read, how, key, x, "query" in case) for how in (attend_signs, attend))
+            yield from compared(f"signed {size}, {case}", fast, formula, inputs, FLOAT32, relu=False)
+
+
 def expanded(state: Tensor, *rest: Any) -> Tensor:
     """`expanded_layer`, taking and giving a state that lies as that of `mixed_layer`."""
     from posattn.nn.mixing import expanded_layer
@@ -292,5 +322,5 @@ def model(kind: str, form: str, device: str, **options: Any) -> Iterator[Line]:
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    for line in {"fused": fused, "wide": wide, "expand": expand}[sys.argv[1]](sys.argv[2]):
+    for line in {"fused": fused, "wide": wide, "expand": expand, "signed": signed}[sys.argv[1]](sys.argv[2]):
         print(json.dumps(line._asdict()), flush=True)

@@ -13,7 +13,8 @@ from torch import Tensor
 from posattn import tasks
 from posattn.errors import PosattnError
 from posattn.nn import ConnectedNetwork, Selector, SelectorTransformer
-from posattn.nn.selector import random_signs, solve_ones
+from posattn.nn.codes import Stochastic, as_signs, random_words
+from posattn.nn.selector import solve_ones
 from posattn.train import Data, Evaluation, Fleet, Optimiser, Trial
 
 TASK = tasks.get("selection")
@@ -51,6 +52,10 @@ def codes_of(selector: SelectorTransformer, tokens: int, key: int) -> np.ndarray
     if sizes.encoding == "near-orthogonal":
         return selector.get_buffer("encoding").numpy()[:tokens].T
     return signs_by_hand(key, tokens, sizes.width).T / math.sqrt(sizes.width)
+
+
+def random_signs(key: Tensor, tokens: int, width: int) -> Tensor:
+    return as_signs(random_words(key.unsqueeze(-1), torch.arange(tokens), width), width, torch.float64)
 
 
 def signs_by_hand(key: int, tokens: int, width: int) -> np.ndarray:
@@ -114,7 +119,7 @@ def test_signs_are_the_bits_of_splitmix64(key: int, tokens: int, width: int) -> 
 
 
 def test_signs_of_different_keys_tokens_and_dimensions_are_independent() -> None:
-    signs = random_signs(torch.arange(50), 40, 128).double()
+    signs = random_signs(torch.arange(50), 40, 128)
     assert abs(signs.mean()) < 4 / math.sqrt(signs.numel())
     for flat in (signs.transpose(0, 1).flatten(1), signs.flatten(1), signs.permute(2, 0, 1).flatten(1)):
         count = flat.shape[1]
@@ -135,9 +140,9 @@ def test_solve_ones_is_the_inverse_times_ones(q: int, seed: int) -> None:
 def test_a_certificate_meets_every_chosen_encoding_with_one() -> None:
     selector = model(encoding="stochastic", encoding_dim=30)
     key = torch.tensor([5])
-    codes = random_signs(key, 11, 30).double() / math.sqrt(30)
-    query = selector.architecture._query(codes.unsqueeze(0), torch.tensor([[[1, 4, 9]]]))[0, 0]
-    assert (codes[0] @ query)[[1, 4, 9]].tolist() == pytest.approx([1.0, 1.0, 1.0])
+    codes = Stochastic(key.unsqueeze(0), 11, 30, torch.float64)
+    query = selector.architecture._query(codes.chosen(torch.tensor([[[1, 4, 9]]])))
+    assert codes.products(query)[0, 0, [1, 4, 9]].tolist() == pytest.approx([1.0, 1.0, 1.0])
 
 
 def test_weights_start_at_zero_unless_told_otherwise_and_count_only_what_is_used() -> None:
@@ -158,7 +163,25 @@ def test_cosines_are_with_the_ground_truth() -> None:
     assert found["cosine W"].item() == pytest.approx((w * truth_w).sum() / np.linalg.norm(w) / np.linalg.norm(truth_w))
     assert found["cosine V"].item() == pytest.approx((v * truth_v).sum() / np.linalg.norm(v) / np.linalg.norm(truth_v))
     zero = SelectorTransformer()
-    assert [value.item() for value in zero.architecture.measures(zero.replica()).values()] == [0.0, 0.0]
+    assert {value.item() for value in zero.architecture.measures(zero.replica()).values()} == {0.0}
+    for name, block in (("W tokens", w[:3]), ("W positions", w[3:]), ("V tokens", v[:, :3]), ("V positions", v[:, 3:])):
+        assert found[f"norm {name}"].item() == pytest.approx(np.sqrt((block**2).mean()))
+
+
+@pytest.mark.parametrize("encoding", ["one-hot", "near-orthogonal", "stochastic"])
+def test_without_the_blocks_that_stay_zero_it_is_the_model_where_they_are_zero(encoding: str) -> None:
+    part = model(encoding=encoding, blocks="surviving")
+    whole = model(encoding=encoding)
+    if encoding == "near-orthogonal":
+        whole.get_buffer("encoding").copy_(part.get_buffer("encoding"))
+    with torch.no_grad():
+        for name in ("key_query", "value"):
+            whole.get_parameter(name).zero_()
+        whole.get_parameter("key_query")[3:] = part.get_parameter("key_query")
+        whole.get_parameter("value")[:, :3] = part.get_parameter("value")
+    inputs, _ = samples()
+    torch.testing.assert_close(part(*inputs), whole(*inputs), rtol=1e-12, atol=1e-12)
+    assert part.get_parameter("value").shape == (3, 3)
 
 
 def test_the_ground_truth_selects() -> None:
@@ -262,7 +285,7 @@ def test_a_fleet_of_selectors_trains_each_as_if_alone_and_watches_the_cosines() 
     for fleet in (together, alone):
         list(fleet.run())
     scores = together.scores()
-    assert set(scores[1]) == {"train", "longer", "cosine W", "cosine V"}
+    assert set(scores[1]) == {"train", "longer", *trials[0].model.measures(together.parameters.chunks[0])}
     for name, score in alone.scores()[0].items():
         assert scores[1][name].loss == pytest.approx(score.loss, rel=1e-9)
     assert all(0.1 < found["cosine V"].loss <= 1 for found in scores)

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import math
 import statistics
 
 import pytest
@@ -30,7 +31,27 @@ def smoke(name, folder, **options):
     )
 
 
-@pytest.mark.parametrize("name", studies.REGISTRY)
+FOLLOWED = [name for name, study in studies.REGISTRY.items() if study.panels("smoke")]
+
+
+@pytest.mark.parametrize("name", FOLLOWED)
+def test_what_is_followed_through_training_has_a_finite_figure_for_every_step_and_seed(name, folder):
+    found = smoke(name, folder)
+    followed = {panel.score for panel in found.study.panels("smoke")}
+    for case in found.cases:
+        rows = [row for row in engine.Store(folder).rows({case.seeded(1).id}) if row["set"] in followed]
+        points = {(p.test_set, p.x): p for p in found.points if p.arm == case.arm}
+        assert len(points) == len(rows) >= 3
+        for row in rows:
+            point = points[row["set"], row["step"]]
+            assert point.ours[1] == row["loss"]
+            assert len(point.ours) == 2
+            assert all(math.isfinite(value) for value in point.ours)
+    ends = {point.x for point in table.shown(found)}
+    assert {0, 8} <= ends or name == "sts-bound"
+
+
+@pytest.mark.parametrize("name", [name for name in studies.REGISTRY if name not in FOLLOWED])
 def test_smoke_preset_gives_a_finite_figure_for_every_case_set_and_seed(name, folder):
     found = smoke(name, folder)
     groups = {

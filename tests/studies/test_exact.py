@@ -8,7 +8,8 @@ import torch
 from posattn import tasks
 from posattn.engine import Store
 from posattn.nn import Positional
-from posattn.studies.exact import PROGRAMS, ExactTrial, evaluate
+from posattn.studies.computed import evaluate
+from posattn.studies.exact import PROGRAMS, ExactTrial
 from posattn.train import Data, Evaluation, Optimiser, Trial
 from posattn.train.evaluate import TestSets
 

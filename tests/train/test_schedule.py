@@ -7,7 +7,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch.optim.lr_scheduler import CosineAnnealingLR, LRScheduler, OneCycleLR, ReduceLROnPlateau
+from torch.optim.lr_scheduler import CosineAnnealingLR, LRScheduler, MultiStepLR, OneCycleLR, ReduceLROnPlateau
 
 from posattn.train import Optimiser
 from posattn.train.schedule import Schedule
@@ -82,6 +82,18 @@ def test_an_epoch_is_as_long_as_the_replicas_own_data_and_its_mean_counts(seed, 
         assert mine.rate(torch.tensor(step + 1)).tolist() == pytest.approx(expected, rel=1e-12)
         assert mine.state["last_epoch_loss"].tolist() == pytest.approx(last, rel=1e-12, nan_ok=True)
     assert mine.rate(torch.tensor(60)).max() < 0.5
+
+
+@given(st.integers(1, 30), st.floats(0, 0.999), st.floats(0.01, 0.99))
+def test_a_drop_is_one_milestone_of_torch(steps, share, factor):
+    o = Optimiser(steps=steps, schedule="drop", decay_from=share, factor=factor)
+    mine = rates_of(o)
+    for replica, lr in enumerate(RATES):
+        theirs = torch_optimiser(lr)
+        first = math.ceil(share * steps)
+        expected = rates_of_torch(theirs, MultiStepLR(theirs, [first] if first else [], gamma=factor), steps)
+        expected = expected if first else [rate * factor for rate in expected]
+        assert [rates[replica] for rates in mine] == pytest.approx(expected, rel=1e-12)
 
 
 def test_a_loss_that_is_better_by_too_little_is_not_better():

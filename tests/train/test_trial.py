@@ -176,7 +176,7 @@ def test_what_the_caller_does_to_a_dict_later_changes_no_trial():
         (Optimiser, {"warmup": 11}, "warmup=11: it must lie in 0 … steps=10"),
         (Optimiser, {"warmup": -1}, "warmup=-1: it must lie in 0 … steps=10"),
         (Optimiser, {"decay_from": 1.0}, "decay_from=1.0: it is a share of all steps, in [0, 1)"),
-        (Optimiser, {"factor": 1.0}, "factor=1.0: the plateau schedule shrinks the rate, so in (0, 1)"),
+        (Optimiser, {"factor": 1.0}, "factor=1.0: what a schedule shrinks the rate by lies in (0, 1)"),
         (Optimiser, {"patience": -1}, "patience=-1: it is 0 or more"),
         (Optimiser, {"floor": -1e-6}, "floor=-1e-06: it is 0 or more"),
         (Optimiser, {"weight_decay": -0.1}, "weight_decay=-0.1: it is 0 or more"),

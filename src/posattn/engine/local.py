@@ -118,6 +118,8 @@ def _train(fleet: Fleet, store: Store, report: Reporter, stopping: "_Stop", chec
         checkpoints.write({"history": history, "seconds": spent + time.monotonic() - began})
 
     every = fleet.trials[0].evaluation.every
+    if every and notes is None:
+        _note(history, fleet.scores(), 0)
     for step in fleet.run():
         if every and step % every == 0 and step < fleet.steps:
             _note(history, fleet.scores(), step)

@@ -8,6 +8,7 @@ from posattn.nn.gpt import GPT, Gpt
 from posattn.nn.hybrid import Hybrid, HybridTransformer
 from posattn.nn.mixed import MixedPositional, MixedPositionalTransformer, MixedStandard, MixedStandardTransformer
 from posattn.nn.model import Model, NumericModel, load, model_of
+from posattn.nn.placed import Placed, PlacedTransformer
 from posattn.nn.positional import Positional, PositionalTransformer
 from posattn.nn.selector import Selector, SelectorTransformer
 from posattn.nn.standard import Standard, StandardTransformer
@@ -29,6 +30,8 @@ __all__ = [
     "MixedStandardTransformer",
     "Model",
     "NumericModel",
+    "Placed",
+    "PlacedTransformer",
     "Positional",
     "PositionalTransformer",
     "Selector",

@@ -3,7 +3,7 @@
 import dataclasses
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -62,6 +62,14 @@ class Architecture(ABC):
         """The form of `forward` that is fastest for training on a device, at a precision of `posattn.train`."""
         # Autocast ends before the backward pass; one written by hand would then multiply two dtypes.
         return self.forward if precision != "bf16" else half(self.plain, device)
+
+    def family(self) -> str:
+        """What must agree for two models to be computed as one: all but the biases, which may be zeros."""
+        return (dataclasses.replace(self, bias=True) if hasattr(self, "bias") else self).to_json()  # type: ignore
+
+    def united(self, family: Sequence["Architecture"]) -> "Architecture":
+        """One that can stand for every member of a family, which holds zeros for what it does not have itself."""
+        return next((member for member in family if getattr(member, "bias", True)), self)
 
     @abstractmethod
     def check(self, *inputs: Tensor) -> None:

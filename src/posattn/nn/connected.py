@@ -4,7 +4,8 @@ ReLU layers on the flattened input [X, indicator of the subset]. Its first layer
 as it is wide, and below d·T of them no training can help (`posattn.theory.selection.fcn_floor`).
 """
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import torch
@@ -31,6 +32,14 @@ class Connected(Architecture):
         object.__setattr__(self, "widths", tuple(self.widths))
         check_sizes(length=self.length, dim=self.dim, **{f"widths[{k}]": width for k, width in enumerate(self.widths)})
         require(len(self.widths) >= 1, "widths=(): a network has at least one hidden layer.")
+
+    def family(self) -> str:
+        """Any widths can be computed together: units whose weights are 0 stay at 0, their gradients are 0."""
+        return replace(self, widths=(1,) * len(self.widths)).to_json()
+
+    def united(self, family: Sequence[Architecture]) -> "Connected":
+        each = zip(*(member.widths for member in family if isinstance(member, Connected)), strict=True)
+        return replace(self, widths=tuple(map(max, each)))
 
     def parameters(self) -> dict[str, Init]:
         sizes = (self.length * (self.dim + 1), *self.widths, self.dim)

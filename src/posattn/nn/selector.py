@@ -15,7 +15,9 @@ one that the papers' page argues for.
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Float, Int
@@ -24,18 +26,17 @@ from torch import Tensor
 from posattn import encodings
 from posattn.errors import PosattnError, require, unknown
 from posattn.nn.architecture import Architecture, check_finite, check_sizes
+from posattn.nn.codes import Codes, Fixed, OneHot, Stochastic
 from posattn.nn.model import Model
 from posattn.nn.parts import Init, Params
 
 ENCODINGS = ("one-hot", "near-orthogonal", "stochastic")
 KEYS = ("tokens", "with-query")
 QUERIES = ("certificate", "sum")
+BLOCKS = ("all", "surviving")
 
 #: Encodings of length 1 count as dependent where their Gram matrix has an eigenvalue below this.
 DEPENDENT = 1e-9
-
-#: Multipliers and shifts of splitmix64 (Steele, Lea, Flood 2014), as the signed numbers that tensors hold.
-STEP, FIRST, SECOND = (number - 2**64 for number in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,6 +53,7 @@ class Selector(Architecture):
     query: str = "certificate"
     query_scale: float = 1.0
     deviation: float = 0.0  # of the first weights; 0: they start at 0
+    blocks: str = "all"  # "surviving": without those that the population gradient leaves at 0
 
     def __post_init__(self) -> None:
         check_sizes(length=self.length, dim=self.dim)
@@ -59,6 +61,7 @@ class Selector(Architecture):
             ("encoding", self.encoding, ENCODINGS),
             ("keys", self.keys, KEYS),
             ("query", self.query, QUERIES),
+            ("blocks", self.blocks, BLOCKS),
         ):
             if value not in known:
                 raise unknown(what, value, known)
@@ -81,9 +84,10 @@ class Selector(Architecture):
 
     def parameters(self) -> dict[str, Init]:
         both = self.dim + self.width
+        rows, columns = (both, both) if self.blocks == "all" else (self.width, self.dim)
         return {
-            "key_query": Init((both, self.width), normal=self.deviation),
-            "value": Init((self.dim, both), normal=self.deviation),
+            "key_query": Init((rows, self.width), normal=self.deviation),
+            "value": Init((self.dim, columns), normal=self.deviation),
         }
 
     def constants_of(self, generator: torch.Generator | None) -> Params:
@@ -129,76 +133,104 @@ class Selector(Architecture):
         )
 
     def forward(self, p: Params, *inputs: Tensor) -> Float[Tensor, "replicas batch dim"]:
+        return self._answer(p, *inputs, attend=attend)
+
+    def fused(self, p: Params, *inputs: Tensor) -> Float[Tensor, "replicas batch dim"]:
+        """The same with stochastic encodings that are never written down, by Triton kernels."""
+        from posattn.nn.signed import attend_signs
+
+        return self._answer(p, *inputs, attend=attend_signs)
+
+    def form(self, *, device: torch.device, precision: str) -> Callable[..., Tensor]:
+        if self.encoding == "stochastic" and device.type == "cuda" and precision in ("float32", "tf32"):
+            return self.fused
+        return super().form(device=device, precision=precision)
+
+    def _answer(self, p: Params, *inputs: Tensor, attend: "Attend") -> Tensor:
         x, subset, key = inputs
+        w, v = self.matrices(p)
+        codes = self.codes(p, key, x.shape[2], x.dtype)
+        query = self.query_scale * self._query(codes.chosen(subset))
+        on_tokens, on_codes = (query @ w.mT).split([self.dim, self.width], dim=-1)  # W·z_query
+        own = (query * on_codes).sum(-1, keepdim=True) if self.keys == "with-query" else None
+        read = attend(codes, x, on_tokens, on_codes, own)
+        seen = read.codes if read.itself is None else read.codes + read.itself * query
+        return torch.cat([read.tokens, seen], dim=-1) @ v.mT
+
+    def matrices(self, p: Params) -> tuple[Tensor, Tensor]:
+        """W, its columns for e_query, and V, with zeros where `blocks` leaves some out."""
+        w, v = p["key_query"], p["value"]
+        if self.blocks == "all":
+            return w, v
+        pad = torch.nn.functional.pad
+        return pad(w, (0, 0, self.dim, 0)), pad(v, (0, self.width))
+
+    def codes(self, p: Params, key: Tensor, tokens: int, dtype: torch.dtype) -> Codes:
+        """The encodings of all samples' tokens."""
         if self.encoding == "one-hot":
-            return self._one_hot(p, x, subset)
-        codes = self._codes(p, x, key)
-        query = self.query_scale * self._query(codes, subset)
-        moved = query @ p["key_query"].mT  # W·z_query: (replicas, batch, d + d_e)
-        on_tokens, on_codes = moved.split([self.dim, self.width], dim=-1)
-        logits = (x @ on_tokens.unsqueeze(-1) + codes @ on_codes.unsqueeze(-1)).squeeze(-1)
-        own = (query * on_codes).sum(-1, keepdim=True) if self.keys == "with-query" else None
-        weights, itself = self._softmax(logits, own)
-        pooled = torch.cat([_pool(weights, x), _pool(weights, codes)], dim=-1)
-        if itself is not None:
-            pooled = pooled + torch.cat([torch.zeros_like(x[:, :, 0]), itself * query], dim=-1)
-        return pooled @ p["value"].mT
-
-    def _one_hot(self, p: Params, x: Tensor, subset: Tensor) -> Tensor:
-        """E is the identity, and nothing has to be multiplied by it."""
-        tokens = x.shape[2]
-        query = torch.zeros(*x.shape[:2], self.width, dtype=x.dtype, device=x.device)
-        query = query.scatter(2, subset, self.query_scale)
-        moved = query @ p["key_query"].mT
-        on_tokens, on_codes = moved.split([self.dim, self.width], dim=-1)
-        logits = (x @ on_tokens.unsqueeze(-1)).squeeze(-1) + on_codes[:, :, :tokens]
-        own = (query * on_codes).sum(-1, keepdim=True) if self.keys == "with-query" else None
-        weights, itself = self._softmax(logits, own)
-        seen = torch.nn.functional.pad(weights, (0, self.width - tokens))
-        if itself is not None:
-            seen = seen + itself * query
-        return torch.cat([_pool(weights, x), seen], dim=-1) @ p["value"].mT
-
-    def _softmax(self, logits: Tensor, own: Tensor | None) -> tuple[Tensor, Tensor | None]:
-        """Weights of the tokens, and of the query itself where it is among the keys."""
-        if own is None:
-            return logits.softmax(-1), None
-        both = torch.cat([logits, own], dim=-1).softmax(-1)
-        return both[..., :-1], both[..., -1:]
-
-    def _codes(self, p: Params, x: Tensor, key: Tensor) -> Float[Tensor, "replicas batch_or_1 tokens width"]:
-        tokens = x.shape[2]
+            return OneHot(tokens, self.width, dtype)
         if self.encoding == "near-orthogonal":
-            return p["encoding"][:, None, :tokens]
-        return random_signs(key, tokens, self.width).to(x.dtype) / math.sqrt(self.width)
+            return Fixed(p["encoding"][:, :tokens])
+        return Stochastic(key, tokens, self.width, dtype)
 
-    def _chosen(self, codes: Tensor, subset: Tensor) -> Float[Tensor, "replicas batch q width"]:
-        """E_yᵀ: the encodings of the tokens in each subset."""
-        several = codes.expand(-1, subset.shape[1], -1, -1)
-        return several.gather(2, subset.unsqueeze(-1).expand(-1, -1, -1, self.width))
-
-    def _query(self, codes: Tensor, subset: Tensor) -> Float[Tensor, "replicas batch width"]:
-        """E_y times the coefficients that the query has on it."""
-        chosen = self._chosen(codes, subset)
-        if self.query == "sum":
+    def _query(self, chosen: Float[Tensor, "replicas batch q width"]) -> Float[Tensor, "replicas batch width"]:
+        """e_query from the encodings of the subset, E_yᵀ."""
+        if self.query == "sum" or self.encoding == "one-hot":
             return chosen.sum(2)
         coefficients = solve_ones(chosen @ chosen.mT)
         return (coefficients.unsqueeze(-2) @ chosen).squeeze(-2)
 
     def measures(self, p: Params) -> dict[str, Float[Tensor, "replicas"]]:
-        """How well W and V point to the ground truth, W* = [0; I] and V* = [I, 0]; 0 for weights that are 0."""
-        w, v = p["key_query"], p["value"]
-        along_w = w[:, self.dim :].diagonal(dim1=1, dim2=2).sum(1) / math.sqrt(self.width)
-        along_v = v[:, :, : self.dim].diagonal(dim1=1, dim2=2).sum(1) / math.sqrt(self.dim)
-        tiny = torch.finfo(w.dtype).tiny
+        """How well W and V point to the ground truth, W* = [0; I] and V* = [I, 0], and how large their blocks are.
+
+        A cosine is 0 for weights that are 0. Norms are Frobenius norms over the root of a block's entries.
+        """
+        w, v = self.matrices(p)
+        blocks = {
+            "W tokens": w[:, : self.dim],
+            "W positions": w[:, self.dim :],
+            "V tokens": v[:, :, : self.dim],
+            "V positions": v[:, :, self.dim :],
+        }
         return {
-            "cosine W": along_w / w.flatten(1).norm(dim=1).clamp(min=tiny),
-            "cosine V": along_v / v.flatten(1).norm(dim=1).clamp(min=tiny),
+            "cosine W": _cosine(w, blocks["W positions"]),
+            "cosine V": _cosine(v, blocks["V tokens"]),
+            **{f"norm {name}": block.square().mean(dim=(1, 2)).sqrt() for name, block in blocks.items()},
         }
 
 
-def _pool(weights: Float[Tensor, "replicas batch tokens"], values: Tensor) -> Float[Tensor, "replicas batch width"]:
-    return (weights.unsqueeze(-2) @ values).squeeze(-2)
+class Read(NamedTuple):
+    """What attention gives: the mean token, the mean encoding, and the query's weight where it is among the keys."""
+
+    tokens: Float[Tensor, "replicas batch dim"]
+    codes: Float[Tensor, "replicas batch width"]
+    itself: Float[Tensor, "replicas batch 1"] | None
+
+
+Attend = Callable[[Codes, Tensor, Tensor, Tensor, Tensor | None], Read]
+
+
+def attend(
+    codes: Codes,
+    x: Float[Tensor, "replicas batch tokens dim"],
+    on_tokens: Float[Tensor, "replicas batch dim"],
+    on_codes: Float[Tensor, "replicas batch width"],
+    own: Float[Tensor, "replicas batch 1"] | None,
+) -> Read:
+    """Softmax over ⟨x_t, on_tokens⟩ + ⟨e_t, on_codes⟩, and over the query's own logit where there is one."""
+    logits = (x @ on_tokens.unsqueeze(-1)).squeeze(-1) + codes.products(on_codes)
+    itself = None
+    if own is None:
+        weights = logits.softmax(-1)
+    else:
+        weights, itself = torch.cat([logits, own], dim=-1).softmax(-1).split([logits.shape[-1], 1], dim=-1)
+    return Read((weights.unsqueeze(-2) @ x).squeeze(-2), codes.pooled(weights), itself)
+
+
+def _cosine(whole: Float[Tensor, "replicas rows columns"], block: Float[Tensor, "replicas side side"]) -> Tensor:
+    """Between a matrix and the one that has the identity in this block of it, and else zeros."""
+    norm = whole.flatten(1).norm(dim=1).clamp(min=torch.finfo(whole.dtype).tiny)
+    return block.diagonal(dim1=1, dim2=2).sum(1) / math.sqrt(block.shape[1]) / norm
 
 
 def solve_ones(gram: Float[Tensor, "*lead q q"]) -> Float[Tensor, "*lead q"]:
@@ -210,26 +242,6 @@ def solve_ones(gram: Float[Tensor, "*lead q q"]) -> Float[Tensor, "*lead q"]:
         rest = rows - rows[..., :, pivot : pivot + 1] * rows_pivot
         rows = torch.cat([rest[..., :pivot, :], rows_pivot, rest[..., pivot + 1 :, :]], dim=-2)
     return rows[..., -1]
-
-
-def random_signs(key: Int[Tensor, "*lead"], tokens: int, width: int) -> Int[Tensor, "*lead tokens width"]:
-    """±1 for every token and dimension, a function of the key alone: the bits of splitmix64 from that state.
-
-    On any device and in any order the same, so a sample's encoding needs no generator and no memory until it is used.
-    """
-    words = -(-width // 64)
-    counter = torch.arange(1, tokens * words + 1, device=key.device).view(tokens, words)
-    state = key[..., None, None] + counter * STEP
-    state = (state ^ _shifted(state, 30)) * FIRST
-    state = (state ^ _shifted(state, 27)) * SECOND
-    state = state ^ _shifted(state, 31)
-    bits = (state.unsqueeze(-1) >> torch.arange(64, device=key.device)) & 1
-    return (2 * bits - 1).flatten(-2)[..., :width]
-
-
-def _shifted(state: Tensor, by: int) -> Tensor:
-    """Shift right with zeros coming in, where tensors bring in the sign."""
-    return (state >> by) & (2 ** (64 - by) - 1)
 
 
 class SelectorTransformer(Model[Selector]):
@@ -244,7 +256,7 @@ class SelectorTransformer(Model[Selector]):
         if sizes.query == "sum" or sizes.encoding == "one-hot":
             return
         x, subset, key = (tensor.unsqueeze(0) for tensor in inputs)
-        chosen = sizes._chosen(sizes._codes(self.replica(), x, key), subset)[0].double()
+        chosen = sizes.codes(self.replica(), key, x.shape[2], torch.float64).chosen(subset)[0].double()
         dependent = torch.linalg.eigvalsh(chosen @ chosen.mT)[:, 0] < DEPENDENT
         if dependent.any():
             sample = int(dependent.nonzero()[0])

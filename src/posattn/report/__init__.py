@@ -3,13 +3,17 @@
 import os
 from pathlib import Path
 
+from torch import Tensor
+
 from posattn.engine import Store
 from posattn.files import make_folder, write_whole
-from posattn.nn import PositionalTransformer, load
-from posattn.report.figures import FORMATS, attention_map, curves, rendered
+from posattn.nn import PositionalTransformer, Selector, load
+from posattn.report.figures import FORMATS, attention_map, curves, rendered, weight_maps
 from posattn.report.page import page
 from posattn.studies import table
 from posattn.studies.results import Results
+from posattn.train import Trial
+from posattn.train.streams import stream
 
 
 def write(results: Results, out: str | os.PathLike[str] = "runs") -> Path:
@@ -22,23 +26,43 @@ def write(results: Results, out: str | os.PathLike[str] = "runs") -> Path:
     for kind in FORMATS:
         write_whole(folder / f"curves.{kind}", rendered(figure, kind))
     caption = "Median over seeds with a band from the lowest to the highest; dashed: published."
-    learned = _attention(results, out, folder)
-    write_whole(folder / "report.html", page(results, (caption, rendered(figure, "png")), learned).encode())
+    learned = _learned(results, out)
+    for name, (_, picture) in learned.items():
+        write_whole(folder / f"{name}.png", picture)
+    shown = page(results, (caption, rendered(figure, "png")), list(learned.values()))
+    write_whole(folder / "report.html", shown.encode())
     return folder / "report.html"
 
 
-def _attention(results: Results, out: str | os.PathLike[str], folder: Path) -> list[tuple[str, bytes]]:
-    """What the positional models of seed 0 have learned to read from, one picture a task."""
-    pictures: list[tuple[str, bytes]] = []
-    seen: set[str] = set()
+def _learned(results: Results, out: str | os.PathLike[str]) -> dict[str, tuple[str, bytes]]:
+    """What the models of seed 0 have learned: a caption and a picture by the name of its file.
+
+    Of positional models one picture a task; of selectors all.
+    """
+    pictures: dict[str, tuple[str, bytes]] = {}
     for case in results.cases:
-        if case.task in seen or case.arm != "positional":
+        if not isinstance(case.trial, Trial):
             continue
-        model = load(Store(out).path(case.seeded(0)) / "weights.safetensors")
-        if isinstance(model, PositionalTransformer):
-            seen.add(case.task)
-            caption = f"Learned attention, {case.arm} on {case.task}, seed 0: row i shows where node i reads from."
-            figure = attention_map(model.attention(), f"{case.arm} on {case.task}")
-            pictures.append((caption, rendered(figure, "png")))
-            write_whole(folder / f"attention-{case.task}.png", pictures[-1][1])
+        path = Store(out).path(case.seeded(0)) / "weights.safetensors"
+        what, name = f"{case.arm} on {case.task}", f"attention-{case.task}"
+        if case.arm == "positional" and name not in pictures:
+            model = load(path)
+            if isinstance(model, PositionalTransformer):
+                caption = f"Learned attention, {what}, seed 0: row i shows where node i reads from."
+                pictures[name] = caption, rendered(attention_map(model.attention(), what), "png")
+        elif isinstance(case.trial.model, Selector) and results.study.panels(results.preset):
+            caption = f"Weights before and after training, {what}, seed 0: rows and columns are tokens, then positions."
+            figure = weight_maps(_before_and_after(case.trial, path), what)
+            pictures[f"weights-{case.arm}"] = caption, rendered(figure, "png")
     return pictures
+
+
+def _before_and_after(trial: Trial, path: Path) -> dict[str, Tensor]:
+    """W and V of a selector, as drawn for seed 0 and as trained."""
+    sizes = trial.model
+    assert isinstance(sizes, Selector)
+    found: dict[str, Tensor] = {}
+    for when, held in (("start", sizes.init(stream(0, "weights"))), ("end", load(path).state_dict())):
+        matrices = sizes.matrices({name: tensor.unsqueeze(0) for name, tensor in held.items()})
+        found |= {f"{name}, {when}": matrix[0] for name, matrix in zip(("W", "V"), matrices, strict=True)}
+    return {name: found[name] for name in ("W, start", "W, end", "V, start", "V, end")}

@@ -1,13 +1,19 @@
 """Figures of a study: loss over its axis, one panel a task, our median and band beside the published curve."""
 
 from collections import defaultdict
+from collections.abc import Callable
+from functools import partial
 from io import BytesIO
+from statistics import median
 
+from jaxtyping import Float
 from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor
 
+from posattn.studies.base import Panel
+from posattn.studies.computed import Computed
 from posattn.studies.results import Point, Results
 
 FORMATS = ("png", "svg", "pdf")
@@ -17,43 +23,91 @@ COLOURS = ("#D55E00", "#0072B2", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#0
 
 
 def curves(results: Results) -> Figure:
-    """One panel a task. Solid: ours, with a band from the lowest to the highest seed; dashed: published."""
-    tasks = list(dict.fromkeys(point.task for point in results.points))
+    """One panel a task, or one a score that is followed through training.
+
+    Solid: ours, with a band from the lowest to the highest seed; dashed: published.
+    """
+    panels = _followed(results) or _tasks(results)
     arms = list(dict.fromkeys(point.arm for point in results.points))
     colours = dict(zip(arms, (COLOURS[index % len(COLOURS)] for index in range(len(arms))), strict=True))
-    columns = min(3, len(tasks))
-    rows = -(-len(tasks) // columns)
+    columns = min(3, len(panels)) if len(panels) != 4 else 2
+    rows = -(-len(panels) // columns)
     figure = Figure(figsize=(4.2 * columns, 3.4 * rows), layout="constrained")
     axes = figure.subplots(rows, columns, squeeze=False)
-    for panel, task in zip(axes.flat, tasks, strict=False):
-        _panel(panel, [point for point in _drawn(results) if point.task == task], colours, results)
-        panel.set_title(task)
-    for panel in axes.flat[len(tasks) :]:
+    for panel, (title, draw) in zip(axes.flat, panels.items(), strict=False):
+        draw(panel, colours)
+        panel.set_title(title)
+    for panel in axes.flat[len(panels) :]:
         panel.set_visible(False)
-    handles, labels = axes.flat[0].get_legend_handles_labels()
-    widest = 0.6 + LETTER * max(map(len, labels))  # with its line
+    legends = [panel.get_legend_handles_labels() for panel in axes.flat]
+    entries = {label: handle for found in legends for handle, label in zip(*found, strict=True)}
+    widest = 0.6 + LETTER * max(map(len, entries))  # with its line
     fitting = max(1, min(3, int(figure.get_figwidth() / widest)))
-    figure.legend(handles, labels, loc="outside lower center", ncols=fitting, frameon=False, fontsize=8)
+    place = {"loc": "outside lower center", "ncols": fitting, "frameon": False, "fontsize": 8}
+    figure.legend(entries.values(), entries, **place)
     return figure
 
 
+Draw = Callable[[Axes, dict[str, str]], None]
+
+
+def _tasks(results: Results) -> dict[str, Draw]:
+    shown = _drawn(results)
+    tasks = dict.fromkeys(point.task for point in shown)
+    return {task: partial(_panel, [point for point in shown if point.task == task], results) for task in tasks}
+
+
+def _followed(results: Results) -> dict[str, Draw]:
+    panels = results.study.panels(results.preset)
+    return {panel.title: partial(_through_training, panel, results) for panel in panels}
+
+
 def _drawn(results: Results) -> list[Point]:
-    """Validation points belong to a curve only where the axis is not the scale."""
-    by_scale = all(case.x is None for case in results.cases)
+    """Validation points belong to a curve only where the axis is not a property of the test sets."""
+    by_test_set = all(case.x is None for case in results.cases)
     if results.study.drawn:
         return [point for point in results.points if point.test_set in results.study.drawn]
-    return [point for point in results.points if not (by_scale and point.test_set == "validation")]
+    return [point for point in results.points if not (by_test_set and point.test_set == "validation")]
 
 
-def _panel(panel: Axes, points: list[Point], colours: dict[str, str], results: Results) -> None:
+def _through_training(spec: Panel, results: Results, panel: Axes, colours: dict[str, str]) -> None:
+    """One score over the steps. What is computed and not trained is drawn as a dotted line over the others."""
+    computed = {case.arm for case in results.cases if isinstance(case.trial, Computed)}
+    trained = {case.arm for case in results.cases} - computed
+    for arm, colour in colours.items():
+        points = [point for point in results.points if (point.arm, point.test_set) == (arm, spec.score)]
+        points = [point for point in points if point.x > 0 or not (spec.inverse or spec.log_steps)]
+        points = [point for point in points if min(point.ours) > 0 or not (spec.log or spec.inverse)]
+        if not points:
+            continue
+        steps = [point.x for point in points]
+        values = [tuple(1 / value if spec.inverse else value for value in point.ours) for point in points]
+        dotted = bool(trained) and arm in computed
+        (line,) = panel.plot(steps, [median(found) for found in values], label=arm, color=colour, linewidth=1.2)
+        if dotted:
+            line.set(linestyle=":", linewidth=2, zorder=3)
+        lows, highs = [min(found) for found in values], [max(found) for found in values]
+        panel.fill_between(steps, lows, highs, color=colour, alpha=0.18, linewidth=0)
+    if spec.level is not None:
+        panel.axhline(spec.level, color="#555555", linestyle="--", linewidth=1, label=spec.level_label)
+    if spec.log:
+        panel.set_yscale("log")
+    if spec.log_steps:
+        panel.set_xscale("log")
+    panel.set_xlabel("steps")
+    panel.grid(alpha=0.25)
+
+
+def _panel(points: list[Point], results: Results, panel: Axes, colours: dict[str, str]) -> None:
     curves: dict[tuple[str, str], list[Point]] = defaultdict(list)
-    by_scale = all(case.x is None for case in results.cases)
+    by_test_set = all(case.x is None for case in results.cases)
     for point in points:
-        curves[point.arm, "" if by_scale else point.test_set].append(point)
+        curves[point.arm, "" if by_test_set else point.test_set].append(point)
+    several = len({test_set for _, test_set in curves}) > 1
     for (arm, test_set), line in curves.items():
         line = sorted(line, key=lambda point: point.x)
         x = [point.x for point in line]
-        label = f"{arm}, {test_set}" if test_set else arm
+        label = f"{arm}, {test_set}" if several else arm
         marker = "s" if test_set in ("validation", *results.study.drawn[1:]) else "o"
         style = {"color": colours[arm], "marker": marker, "markersize": 3}
         panel.plot(x, [point.median for point in line], label=label, **style)
@@ -66,15 +120,30 @@ def _panel(panel: Axes, points: list[Point], colours: dict[str, str], results: R
             panel.plot(*zip(*known, strict=True), label=f"{label} (published)", linestyle="--", **style, alpha=0.6)
     if results.study.measure == "loss":
         panel.set_yscale("log")
-    if max(point.x for point in points) > 50:
+    places = sorted({point.x for point in points})
+    if max(places) > 50 and max(places) > 4 * min(places):
         panel.set_xscale("log")
-        places = sorted({point.x for point in points})
         if len(places) <= 6:  # the labels that matplotlib puts between decades run into each other
             panel.set_xticks(places, [f"{place:,g}" for place in places])
             panel.minorticks_off()
     panel.set_xlabel(results.study.axis)
     panel.set_ylabel(results.study.measure)
     panel.grid(alpha=0.25)
+
+
+def weight_maps(matrices: dict[str, Float[Tensor, "rows columns"]], title: str) -> Figure:
+    """Matrices as pictures side by side, each on a scale that is symmetric around 0."""
+    figure = Figure(figsize=(3.0 * len(matrices), 3.2), layout="constrained")
+    axes = figure.subplots(1, len(matrices), squeeze=False)[0]
+    for panel, (name, matrix) in zip(axes, matrices.items(), strict=True):
+        values = matrix.detach().cpu().numpy()
+        most = max(float(abs(values).max()), 1e-12)
+        drawn = panel.imshow(values, vmin=-most, vmax=most, cmap="RdBu", aspect="auto", interpolation="nearest")
+        panel.set_title(name, fontsize=8)
+        panel.tick_params(labelsize=6)
+        figure.colorbar(drawn, ax=panel, shrink=0.8).ax.tick_params(labelsize=6)
+    figure.suptitle(title, fontsize=9)
+    return figure
 
 
 def attention_map(attention: Tensor, title: str) -> Figure:

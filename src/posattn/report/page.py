@@ -48,7 +48,7 @@ def page(results: Results, curves: tuple[str, bytes], learned: list[tuple[str, b
 <body>
 <h1>{escape(study.question)}</h1>
 <p>Study <code>{escape(study.name)}</code>, preset <code>{escape(results.preset)}</code>, answers
-{escape(study.answers)} of Back de Luca et al. 2025 (arXiv 2410.01686).</p>
+{escape(study.answers)} of {escape(study.paper)}.</p>
 {_figure(*curves)}
 <h2>Every figure</h2>
 <div class="wide"><table><thead><tr>{head}</tr></thead><tbody>

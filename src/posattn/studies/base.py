@@ -3,13 +3,14 @@
 import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from posattn import published
 from posattn.errors import PosattnError, require, unknown
-from posattn.studies.exact import ExactTrial
+from posattn.studies.computed import Computed
 from posattn.train import Trial
 from posattn.train.language import LanguageTrial
 
@@ -31,17 +32,20 @@ class Case:
 
     task: str
     arm: str
-    trial: Trial | LanguageTrial | ExactTrial
+    trial: Trial | LanguageTrial | Computed
     x: float | None = None
     reference: Mapping[str, Any] = field(default_factory=dict)
     divisor: float = 1.0
 
-    def seeded(self, seed: int) -> Trial | LanguageTrial | ExactTrial:
-        return dataclasses.replace(self.trial, seed=seed)
+    def seeded(self, seed: int) -> Trial | LanguageTrial | Computed:
+        """The trial of one seed; what chance has no part in is the same for all."""
+        return dataclasses.replace(self.trial, seed=seed) if hasattr(self.trial, "seed") else self.trial  # type: ignore
 
     @property
     def test_sets(self) -> list[str]:
-        return list(self.trial.evaluation.sets if isinstance(self.trial, Trial) else self.trial.sets)
+        if isinstance(self.trial, Trial):
+            return list(self.trial.evaluation.sets)
+        return self.trial.test_sets if isinstance(self.trial, Computed) else list(self.trial.sets)
 
     def published(self, test_set: str) -> list[float]:
         """Published figures for one of the case's test sets, one a run."""
@@ -54,12 +58,26 @@ class Case:
         return found if test_set == "validation" else [loss / self.divisor for loss in found]
 
 
+@dataclass(frozen=True, kw_only=True)
+class Panel:
+    """One picture of a study that follows its trials through training: a score over the steps."""
+
+    title: str
+    score: str  # its name in the store
+    inverse: bool = False  # 1/score
+    log: bool = True
+    log_steps: bool = False
+    level: float | None = None  # a published level, drawn as a line
+    level_label: str = ""
+
+
 class Study(ABC):
     """A question, and the trials that answer it."""
 
     name: ClassVar[str]
     question: ClassVar[str]
-    answers: ClassVar[str]  # the published figure
+    answers: ClassVar[str]  # the published figure …
+    paper: ClassVar[str] = "Back de Luca et al. 2025 (arXiv 2410.01686)"  # … and whose
     axis: ClassVar[str]  # what x is
     cost: ClassVar[Mapping[str, str]]  # by preset
     seeds: ClassVar[Mapping[str, int]] = {"smoke": 2, "quick": 1, "paper": 10}
@@ -69,6 +87,8 @@ class Study(ABC):
     figures: ClassVar[tuple[str, ...]] = ()  # what `derive` gives, where the scores are not what is shown
     drawn: ClassVar[tuple[str, ...]] = ()  # which of them the picture shows; none: all
     notes: ClassVar[tuple[str, ...]] = ()  # corrections and deviations, printed under every table
+    choices: ClassVar[Mapping[str, tuple[str, ...]]] = {}  # what no source settles: its values, the default first
+    chosen_values: Mapping[str, str] = {}  # those that were chosen otherwise
     language_model: str | None = None  # for a study that can fine-tune one: its name or folder, where not the preset's
 
     def using(self, language_model: str) -> "Study":
@@ -76,6 +96,37 @@ class Study(ABC):
         raise PosattnError(
             f"--gpt2 {language_model}: study '{self.name}' fine-tunes no language model, mixed-type does."
         )
+
+    def choosing(self, values: Mapping[str, str]) -> "Study":
+        """The same study with some choices made otherwise."""
+        for name, value in values.items():
+            if name not in self.choices:
+                require(bool(self.choices), f"{name}={value}: study '{self.name}' leaves nothing to choose.")
+                raise unknown(f"choice of study '{self.name}'", name, self.choices)
+            if value not in self.choices[name]:
+                raise unknown(f"value of {name}", value, self.choices[name])
+        study = copy(self)
+        study.chosen_values = {name: value for name, value in values.items() if value != self.choices[name][0]}
+        return study
+
+    def choice(self, name: str) -> str:
+        """What was chosen, or the default."""
+        return self.chosen_values.get(name, self.choices[name][0])
+
+    def panels(self, preset: str) -> tuple[Panel, ...]:
+        """The scores that are followed through training, for a study that shows them; else none."""
+        return ()
+
+    def place(self, case: Case, test_set: str) -> tuple[str, float]:
+        """The panel and the place on its axis of a test set's final score."""
+        if case.x is not None:
+            return case.task, case.x
+        # A validation set lies beside c = 1 and is drawn at 0.
+        return case.task, float(test_set.removeprefix("c=")) if test_set.startswith("c=") else 0.0
+
+    def remarks(self) -> list[str]:
+        """What has to be said under every table of the study."""
+        return list(self.notes)
 
     @abstractmethod
     def cases(self, task: str, preset: str) -> list[Case]:
@@ -111,7 +162,10 @@ class Study(ABC):
 REGISTRY: dict[str, Study] = {}
 
 
-def register(study: type[Study]) -> type[Study]:
+S = TypeVar("S", bound=Study)
+
+
+def register(study: type[S]) -> type[S]:
     """Make a study known by its name."""
     if study.name in REGISTRY:
         raise PosattnError(f"two studies are called '{study.name}'.")

@@ -21,8 +21,8 @@ class OodScale(Study):
     cost = {"smoke": "seconds", "quick": "5 min, 2 cores, 3 tasks", "paper": "20 min, H200"}
     notes = (
         "“homogeneous” is the positional model without biases, trained by the paper's schedule like the others; "
-        "“homogeneous, decayed” takes the same number of steps at lr 1e-3, brought down to 0 by a cosine over the last "
-        "60 %. The quick preset takes all three from lr 1e-3 down to 0 by a cosine over all steps.",
+        "“homogeneous, decayed” takes the same number of steps from lr 1e-3 down to 0 by a cosine, after a warm-up of "
+        "2 %, with gradients clipped at 1. The quick preset takes all three from lr 1e-3 down to 0 by a cosine.",
         "“compiled” is not trained: its weights are compiled from a parallel program (posattn compile) for this "
         "domain, and its error is that of float32 sums.",
     )

@@ -1,8 +1,8 @@
 """What a study was asked for: which preset and tasks, and how many seeds of each model. Kept beside the results.
 
 Models may be added one by one, `--model standard --seeds 3` after ten seeds of the others: the record then holds them
-together, and the tables show how many seeds each one has. Another preset or other tasks begin a new record; another
-language model begins its own arms anew.
+together, and the tables show how many seeds each one has. Another preset, other tasks or other options begin a new
+record; another language model begins its own arms anew.
 """
 
 import json
@@ -19,6 +19,9 @@ from posattn.files import make_folder, write_whole
 #: Raised when older versions can no longer read a record.
 FORMAT = 2
 
+#: What must agree for two records to be of the same run.
+_SAME = ("study", "preset", "tasks", "choices")
+
 
 @dataclass(frozen=True, kw_only=True)
 class Record:
@@ -28,6 +31,7 @@ class Record:
     preset: str
     tasks: tuple[str, ...]
     language_model: str | None = None
+    choices: dict[str, str] = field(default_factory=dict)  # those that are not the study's defaults
     seeds: dict[str, int] = field(default_factory=dict)  # by arm; an arm that is not here is not in the tables
     left_out: dict[str, str] = field(default_factory=dict)  # arms that could not be run, and why
 
@@ -36,7 +40,7 @@ class Record:
 
         `readers` are the arms that are language models: another language model leaves nothing of them.
         """
-        if older is None or any(getattr(self, name) != getattr(older, name) for name in ("study", "preset", "tasks")):
+        if older is None or any(getattr(self, name) != getattr(older, name) for name in _SAME):
             return self
         gone = readers if self.language_model != older.language_model else ()
         seeds = {arm: count for arm, count in older.seeds.items() if arm not in gone} | self.seeds
@@ -56,6 +60,7 @@ class Record:
         words += [word for task in self.tasks for word in ("--task", task)]
         words += [word for arm in arms for word in ("--model", arm)]
         words += ["--preset", self.preset, "--seeds", str(seeds)]
+        words += [word for name, value in self.choices.items() for word in ("--option", f"{name}={value}")]
         words += ["--gpt2", self.language_model] if self.language_model else []
         return shlex.join(words)
 
@@ -104,4 +109,6 @@ def _record(held: dict[str, Any]) -> Record:
         raise ValueError("it says of no model how many seeds it has")
     if not isinstance(found.left_out, dict):
         raise ValueError("it does not say why models were left out")
+    if not isinstance(found.choices, dict):
+        raise ValueError("it does not say what was chosen")
     return found

@@ -12,9 +12,9 @@ import torch
 from posattn import engine
 from posattn.engine import Reporter, Store
 from posattn.errors import PosattnError, require
-from posattn.studies import exact, record
+from posattn.studies import computed, record
 from posattn.studies.base import Case, Study, get
-from posattn.studies.exact import ExactTrial
+from posattn.studies.computed import Computed
 from posattn.studies.record import Record
 from posattn.train import Trial
 from posattn.train.language import LanguageTrial
@@ -95,8 +95,8 @@ def run(
     store = engine.run([t for _, t in trials if isinstance(t, Trial)], out=out, device=device, reporter=reporter)
     left_out: dict[str, str] = {}
     for case, trial in trials:
-        if isinstance(trial, ExactTrial):
-            exact.evaluate(trial, store)
+        if isinstance(trial, Computed):
+            computed.evaluate(trial, store)
         if isinstance(trial, LanguageTrial) and case.arm not in left_out:
             try:
                 engine.fine_tune(trial, out=out, device=device, reporter=reporter)
@@ -107,6 +107,7 @@ def run(
         preset=preset,
         tasks=tasks,
         language_model=study.language_model,
+        choices=dict(study.chosen_values),
         seeds={case.arm: count for case in cases if case.arm not in left_out},
         left_out=left_out,
     )
@@ -130,6 +131,8 @@ def results(name: str, out: str | os.PathLike[str] = "runs") -> Results:
         raise PosattnError(f"study '{name}' has no finished run below '{store.folder}': start it, posattn run {name}.")
     if made.language_model is not None:
         study = study.using(made.language_model)
+    if made.choices:
+        study = study.choosing(made.choices)
     cases = study.chosen(made.tasks, made.preset, tuple(made.seeds))
     ids = {case.seeded(seed).id: case for case in cases for seed in range(made.seeds[case.arm])}
     rows = _rows(store, set(ids))
@@ -145,7 +148,7 @@ def results(name: str, out: str | os.PathLike[str] = "runs") -> Results:
     return Results(
         study=study,
         record=made,
-        points=tuple(_points(study, cases, made.seeds, rows, store)),
+        points=tuple(_points(study, made.preset, cases, made.seeds, rows, store)),
         cases=tuple(cases),
         devices=tuple(sorted({row["device"] for row in everything})),
         versions=tuple(sorted({row["version"] for row in everything})),
@@ -157,7 +160,7 @@ def results(name: str, out: str | os.PathLike[str] = "runs") -> Results:
 def _unparseable(ids: dict[str, Case], rows: dict[str, list[dict[str, Any]]]) -> dict[str, tuple[int, int]]:
     counts: dict[str, tuple[int, int]] = {}
     for trial, case in ids.items():
-        for row in rows[trial]:
+        for row in _last(rows[trial]):
             if "unparseable" in row:
                 bad, of = counts.get(case.arm, (0, 0))
                 counts[case.arm] = (bad + row["unparseable"], of + row["answers"])
@@ -165,32 +168,57 @@ def _unparseable(ids: dict[str, Case], rows: dict[str, list[dict[str, Any]]]) ->
 
 
 def _rows(store: Store, ids: set[str]) -> dict[str, list[dict[str, Any]]]:
-    """The scores of the last step, by trial id."""
+    """The scores of every step, by trial id."""
     rows: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for row in store.rows(ids):
-        if row["step"] == row["optimiser.steps"]:
-            rows[row["trial"]].append(row)
+        rows[row["trial"]].append(row)
     return rows
 
 
+def _last(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The scores of the last step."""
+    return [row for row in rows if row["step"] == row["optimiser.steps"]]
+
+
 def _points(
-    study: Study, cases: list[Case], seeds: dict[str, int], rows: dict[str, list[dict[str, Any]]], store: Store
+    study: Study,
+    preset: str,
+    cases: list[Case],
+    seeds: dict[str, int],
+    rows: dict[str, list[dict[str, Any]]],
+    store: Store,
 ) -> list[Point]:
     points = []
+    followed = list(dict.fromkeys(panel.score for panel in study.panels(preset)))
     for case in cases:
+        trials = [case.seeded(seed) for seed in range(seeds[case.arm])]
+        ends = [_last(rows[trial.id]) for trial in trials]
         if study.figures:
-            trials = [case.seeded(seed) for seed in range(seeds[case.arm])]
-            derived = [study.derive(case, rows[t.id], store.path(t) / "weights.safetensors") for t in trials]
+            derived = [
+                study.derive(case, end, store.path(trial) / "weights.safetensors")
+                for trial, end in zip(trials, ends, strict=True)
+            ]
             for name in study.figures:
                 assert case.x is not None
                 ours = tuple(float(found[name]) for found in derived)
                 points.append(Point(case.task, case.arm, name, case.x, ours, ()))
-            continue
-        for name, members in _groups(case).items():
-            ours = [_score(study, rows[case.seeded(seed).id], members) for seed in range(seeds[case.arm])]
-            place = case.x if case.x is not None else _scale(name)
-            points.append(Point(case.task, case.arm, name, place, tuple(ours), tuple(case.published(name))))
+        elif followed:
+            points += _through_training(case, [rows[trial.id] for trial in trials], followed)
+        else:
+            for name, members in _groups(case).items():
+                ours, (panel, x) = tuple(_score(study, end, members) for end in ends), study.place(case, name)
+                points.append(Point(panel, case.arm, name, x, ours, tuple(case.published(name))))
     return points
+
+
+def _through_training(case: Case, rows: list[list[dict[str, Any]]], followed: list[str]) -> list[Point]:
+    """A point for every score that is followed and every step that has it."""
+    values: dict[tuple[str, int], list[float]] = defaultdict(list)
+    for seed in rows:
+        for row in seed:
+            if row["set"] in followed:
+                values[row["set"], row["step"]].append(math.inf if row["loss"] is None else row["loss"])
+    return [Point(case.task, case.arm, name, step, tuple(found), ()) for (name, step), found in values.items()]
 
 
 def _groups(case: Case) -> dict[str, list[str]]:
@@ -205,8 +233,3 @@ def _score(study: Study, rows: list[dict[str, Any]], members: list[str]) -> floa
     """The mean over a point's test sets; a score that is not finite was kept as none, and counts as infinite."""
     values = [row[study.metric] for row in rows if row["set"] in members]
     return statistics.fmean(math.inf if value is None else value for value in values)
-
-
-def _scale(test_set: str) -> float:
-    """The c of a test set; a validation set lies beside c = 1 and is drawn at 0."""
-    return float(test_set.removeprefix("c=")) if test_set.startswith("c=") else 0.0

@@ -4,12 +4,23 @@ import math
 
 from posattn.studies.results import Point, Results
 
+#: Of a study that follows its trials through training, the shares of all steps that its table shows.
+MILESTONES = (0.0, 0.1, 0.3, 0.5, 1.0)
+
 HEADER = ("task", "model", "test set", "ours", "spread", "published", "ratio")
 
 
 def cells(results: Results) -> list[tuple[str, ...]]:
     """One row a point, as text. Nothing published shows as –."""
-    return [_row(point, by_scale=_by_scale(results), counted=_counted(results)) for point in results.points]
+    return [_row(point, by_scale=_by_scale(results), counted=_counted(results)) for point in shown(results)]
+
+
+def shown(results: Results) -> list[Point]:
+    """All points; of those that were followed through training, the ones at some shares of all steps."""
+    if not results.study.panels(results.preset):
+        return list(results.points)
+    last = {arm: max(point.x for point in results.points if point.arm == arm) for arm in results.record.seeds}
+    return [point for point in results.points if any(point.x == round(share * last[point.arm]) for share in MILESTONES)]
 
 
 def header(results: Results) -> tuple[str, ...]:
@@ -27,7 +38,7 @@ def _counted(results: Results) -> bool:
 
 
 def _by_scale(results: Results) -> bool:
-    return all(case.x is None for case in results.cases)
+    return all(case.x is None for case in results.cases) and not results.study.panels(results.preset)
 
 
 def _row(point: Point, *, by_scale: bool, counted: bool) -> tuple[str, ...]:
@@ -62,7 +73,7 @@ def footnotes(results: Results) -> list[str]:
         infinite = any(point.arm == arm and math.isinf(point.median) for point in results.points)
         none = " Where none does, its loss is inf." if infinite else ""
         notes.append(f"{bad} of {of} answers of {arm} hold no number; the others make its figures.{none}")
-    return notes + list(results.study.notes)
+    return notes + results.study.remarks()
 
 
 def _seeds(results: Results) -> str:

@@ -6,12 +6,13 @@ maximum subarray sum, and sorting; min-sum is a generator of theirs without a pu
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
-from posattn.errors import require
+from posattn.errors import require, unknown
 from posattn.tasks.base import Shape, Task, check_numbers, drawing_device
 from posattn.tasks.intervals import sample_numbers
 
@@ -19,6 +20,17 @@ from posattn.tasks.intervals import sample_numbers
 ACCURACY_TOLERANCE = 0.1
 
 ListFunction = Callable[[Float[Tensor, "*batch nodes"]], Float[Tensor, "*batch nodes"]]
+
+
+#: Where numbers with places may stand.
+PLACED = ("anywhere", "first")
+
+
+class PlacedNumbers(NamedTuple):
+    """Numbers, and where in a longer range each of them stands."""
+
+    x: Float[Tensor, "batch nodes 1"]
+    places: Int[Tensor, "batch nodes"]
 
 
 @dataclass(frozen=True)
@@ -46,20 +58,37 @@ class NumericTask(Task):
         high: float = 2.0,
         avoid: tuple[float, float] | None = None,
         integers: bool = False,
+        places: int | None = None,
+        placed: str = "anywhere",
         generator: torch.Generator,
         device: str | torch.device | None = None,
         dtype: torch.dtype = torch.float32,
-    ) -> tuple[Float[Tensor, "count nodes 1"], Float[Tensor, "count nodes 1"]]:
-        """`count` lists of iid uniforms, each in a random sub-interval of [low, high] that is not inside `avoid`."""
+    ) -> tuple[Float[Tensor, "count nodes 1"] | PlacedNumbers, Float[Tensor, "count nodes 1"]]:
+        """`count` lists of iid uniforms, each in a random sub-interval of [low, high] that is not inside `avoid`.
+
+        With `places`, every list says where among so many its numbers stand, in ascending order: "anywhere", drawn anew
+        for each list, or at the "first" ones.
+        """
         drawing_device(count, generator, device)
         nodes = self.shape(length).nodes
         numbers = sample_numbers(
             count, nodes, low=low, high=high, avoid=avoid, integers=integers, generator=generator, dtype=dtype
         )
         x = numbers.unsqueeze(-1)
-        return x, self._solve(x)
+        if places is None:
+            return x, self._solve(x)
+        require(places >= nodes, f"places={places}: {nodes} numbers need as many places or more.")
+        if placed not in PLACED:
+            raise unknown("placed", placed, PLACED)
+        if placed == "first":
+            stand = torch.arange(nodes, device=x.device).repeat(count, 1)
+        else:  # the places of the largest of iid uniforms are a uniform subset
+            drawn = torch.rand(count, places, generator=generator, device=x.device)
+            stand = drawn.topk(nodes, dim=1).indices.sort(1).values
+        return PlacedNumbers(x, stand), self._solve(x)
 
-    def target(self, inputs: Float[Tensor, "batch nodes 1"]) -> Float[Tensor, "batch nodes 1"]:
+    def target(self, inputs: Float[Tensor, "batch nodes 1"] | PlacedNumbers) -> Float[Tensor, "batch nodes 1"]:
+        inputs = inputs.x if isinstance(inputs, PlacedNumbers) else inputs
         check_numbers(self.name, inputs, width=1)
         require(
             inputs.shape[1] % self.nodes_per_number == 0,

@@ -21,7 +21,7 @@ from posattn.train.data import Batch, FleetData
 from posattn.train.evaluate import Score, TestSets
 from posattn.train.fit import sample_shapes
 from posattn.train.optimiser import Update
-from posattn.train.parameters import FlatParameters, shape_of
+from posattn.train.parameters import FlatParameters
 from posattn.train.schedule import Schedule
 from posattn.train.streams import stream
 from posattn.train.trial import Trial
@@ -38,7 +38,7 @@ def shape_key(trial: Trial) -> tuple[Any, ...]:
     data, evaluation = trial.data, trial.evaluation
     task = tasks.get(trial.task, **trial.task_options)
     return (
-        ("model", shape_of(trial.model).to_json()),
+        ("model", trial.model.family()),
         ("loss", f"{type(task).loss.__qualname__} {getattr(task, 'kappa', '')}"),
         ("batch", data.batch),
         ("data", (data.fresh, data.lengths)),

@@ -1,6 +1,5 @@
 """The parameters of a fleet: one flat buffer a replica, so that an optimiser is a few lines over (replicas, total)."""
 
-import dataclasses
 import math
 
 import torch
@@ -14,16 +13,6 @@ from posattn.nn.parts import Params
 ALIGNMENT = 32
 
 
-def shared_architecture(architectures: list[Architecture]) -> Architecture:
-    """The architecture that a fleet computes with: with biases as soon as one replica has them (others hold zeros)."""
-    return next((a for a in architectures if getattr(a, "bias", True)), architectures[0])
-
-
-def shape_of(architecture: Architecture) -> Architecture:
-    """What must agree for two models to be one fleet: all but the biases."""
-    return dataclasses.replace(architecture, bias=True) if hasattr(architecture, "bias") else architecture
-
-
 class FlatParameters:
     """Weights, gradients and a mask of what each replica learns, each (replicas, total).
 
@@ -31,7 +20,8 @@ class FlatParameters:
     """
 
     def __init__(self, architectures: list[Architecture], tensors: list[Params], *, chunk: int) -> None:
-        self.architecture = shared_architecture(architectures)
+        self.architecture = architectures[0].united(architectures)
+        self.architectures = architectures
         learned = self.architecture.parameters()
         replicas = len(tensors)
         example = next(iter(tensors[0].values()))
@@ -47,8 +37,8 @@ class FlatParameters:
         for replica, held in enumerate(tensors):
             for name in self.shapes:
                 if name in held:
-                    self.view(self.values, name)[replica] = held[name]
-                    self.view(self.learned, name)[replica] = True
+                    self._own(self.values, name, replica).copy_(held[name])
+                    self._own(self.learned, name, replica).fill_(True)
         self.masked = not bool(self.learned_everywhere().all())
         self.fixed: Params = {
             name: torch.stack([held[name] for held in tensors]) for name in tensors[0] if name not in self.shapes
@@ -64,6 +54,11 @@ class FlatParameters:
         """One parameter of all replicas, as a view of a flat buffer."""
         shape, start = self.shapes[name], self.offsets[name]
         return flat[:, start : start + math.prod(shape)].unflatten(1, shape)
+
+    def _own(self, flat: Tensor, name: str, replica: int) -> Tensor:
+        """What a replica has of one parameter: all of it, or a corner where others are wider."""
+        corner = tuple(slice(size) for size in self.architectures[replica].shapes()[name])
+        return self.view(flat, name)[replica][corner]
 
     def _leaves(self, start: int, end: int) -> Params:
         leaves: Params = {name: tensor[start:end] for name, tensor in self.fixed.items()}
@@ -92,9 +87,7 @@ class FlatParameters:
         return mask[0]
 
     def replica(self, index: int) -> Params:
-        """The tensors of one replica: those it holds, without the zeros that stand for biases it does not have."""
+        """The tensors of one replica: those it holds, without the zeros that stand for what it does not have."""
         held = {name: tensor[index].clone() for name, tensor in self.fixed.items()}
-        for name in self.shapes:
-            if bool(self.view(self.learned, name)[index].all()):
-                held[name] = self.view(self.values, name)[index].detach().clone()
-        return held
+        learned = self.architectures[index].parameters()
+        return held | {name: self._own(self.values, name, index).detach().clone() for name in learned}

@@ -44,6 +44,8 @@ class Schedule:
             return 1 - ((progress - o.decay_from) / (1 - o.decay_from)).clamp(0, 1)
         if o.schedule == "cosine":
             return _cosine(((progress - o.decay_from) / (1 - o.decay_from)).clamp(0, 1))
+        if o.schedule == "drop":
+            return torch.where(done >= math.ceil(o.decay_from * o.steps), o.factor, torch.ones_like(progress))
         if o.schedule == "one-cycle":
             rise = ONE_CYCLE_RISE * o.steps - 1
             low, end = 1 / ONE_CYCLE_START, 1 / (ONE_CYCLE_START * ONE_CYCLE_END)

@@ -20,7 +20,7 @@ Options = Mapping[str, Any]
 
 PRECISIONS = ("float32", "tf32", "bf16", "float64")
 OPTIMISERS = ("adam", "adamw", "sgd")
-SCHEDULES = ("constant", "plateau", "linear", "cosine", "one-cycle")
+SCHEDULES = ("constant", "plateau", "linear", "cosine", "drop", "one-cycle")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,6 +70,7 @@ class Optimiser:
 
     `plateau`: times `factor` after `patience` epochs without a better training loss, not below `floor`.
     `linear`, `cosine`: constant up to the share `decay_from` of all steps, then down to 0.
+    `drop`: constant up to that share, then times `factor`.
     `one-cycle`: up from lr/25 over the first 30 %, then down to lr/250,000, both by a cosine.
     `warmup`: that many steps of linear increase come on top of any schedule.
     """
@@ -102,7 +103,7 @@ class Optimiser:
         require(self.lr > 0, f"lr={self.lr}: a learning rate is above 0.")
         require(0 <= self.warmup <= self.steps, f"warmup={self.warmup}: it must lie in 0 … steps={self.steps}.")
         require(0 <= self.decay_from < 1, f"decay_from={self.decay_from}: it is a share of all steps, in [0, 1).")
-        require(0 < self.factor < 1, f"factor={self.factor}: the plateau schedule shrinks the rate, so in (0, 1).")
+        require(0 < self.factor < 1, f"factor={self.factor}: what a schedule shrinks the rate by lies in (0, 1).")
         for name in ("patience", "floor", "weight_decay"):
             require(getattr(self, name) >= 0, f"{name}={getattr(self, name)}: it is 0 or more.")
         require(
@@ -116,7 +117,10 @@ class Optimiser:
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluation:
-    """Test sets: `samples` drawn by the task with each set's options, scored at the end and every `every` steps."""
+    """Test sets: `samples` drawn by the task with each set's options, scored at the end.
+
+    With `every` also before the first step, and every so many steps.
+    """
 
     samples: int = 1000
     sets: Mapping[str, Options] = field(default_factory=dict)

@@ -1,0 +1,36 @@
+"""How does a trained selector do on other lengths and other subset sizes?
+
+    posattn run sts-ood                                                         (minutes on two CPU cores)
+    posattn run sts-ood --preset paper --device cuda                            (minutes on one H200)
+
+Wang et al. 2024, Fig. 4: the loss at the end of training by T_test and by q_test. The models are those of
+sts-convergence and sts-length: what one study has trained, the others find in the store.
+"""
+
+from posattn.studies.base import Case, register
+from posattn.studies.selection import PROTOCOLS, SelectionStudy
+
+
+@register
+class StsOod(SelectionStudy):
+    name = "sts-ood"
+    question = "How does a trained selector do on other lengths and other subset sizes?"
+    answers = "Fig. 4"
+    axis = "T_test or q_test"
+    cost = {"smoke": "seconds", "quick": "3 min, 2 cores", "paper": "3 min, H200"}
+    notes = (
+        "One-hot encodings have no places beyond T: they are not in the panel of lengths. The closed form is there "
+        "with the gap and the value that it has learned at T.",
+        "Published: every fixed encoding ends at 0.15 or more on longer inputs, stochastic ones go to 0.",
+    )
+
+    def place(self, case: Case, test_set: str) -> tuple[str, float]:
+        if "=" not in test_set:
+            return "as trained", 0.0
+        letter, number = test_set.split("=")
+        return {"T": "by length T", "q": "by subset size q"}[letter], float(number)
+
+    def cases(self, task: str, preset: str) -> list[Case]:
+        protocol = PROTOCOLS[preset]
+        trained = [self.trial(protocol, encoding) for encoding in ("one-hot", "near-orthogonal", "stochastic")]
+        return [*map(self.case, trained), self.closed_form(protocol)]
