@@ -13,7 +13,7 @@ EVERY = pytest.mark.parametrize(("task", "model"), zoo.names())
 
 def test_every_task_of_the_study_has_its_models():
     tasks_ = ("sum", "min", "median", "sort", "max-subarray")
-    assert set(zoo.names()) == {(task, model) for task in tasks_ for model in ("standard", "positional")}
+    assert set(zoo.names()) == {(task, model) for task in tasks_ for model in ("standard", "positional", "homogeneous")}
 
 
 @EVERY
@@ -33,7 +33,16 @@ def test_a_model_is_as_good_as_its_table_says(task, model):
 @EVERY
 def test_sizes_are_the_papers(task, model):
     count = sum(parameter.numel() for parameter in zoo.load(task, model).parameters())
-    assert count == {"positional": 84_577, "standard": 150_273}[model]
+    biases = 64 + 4 * 4 * 64 + 1  # encoder, four maps in each of four layers, decoder
+    assert count == {"positional": 84_577, "homogeneous": 84_577 - biases, "standard": 150_273}[model]
+
+
+@pytest.mark.parametrize("task", ["sum", "min", "median", "sort", "max-subarray"])
+def test_homogeneous_models_are_homogeneous_and_the_best_far_out(task):
+    found = zoo.load(task, "homogeneous")
+    x = torch.randn(100, 8, 1, generator=torch.Generator().manual_seed(1))
+    torch.testing.assert_close(found(64 * x), 64 * found(x))  # a power of 2: nothing is rounded on the way
+    assert zoo.scores(task, "homogeneous")["c=10"] < zoo.scores(task, "positional")["c=10"]
 
 
 def test_all_of_them_take_less_than_eight_megabytes():
@@ -45,5 +54,5 @@ def test_all_of_them_take_less_than_eight_megabytes():
 def test_an_unknown_task_or_model_is_answered_with_what_there_is():
     with pytest.raises(PosattnError, match="did you mean 'sort'"):
         zoo.load("srot", "standard")
-    with pytest.raises(PosattnError, match=r"'homogeneous'.*Known: standard, positional"):
-        zoo.load("sort", "homogeneous")
+    with pytest.raises(PosattnError, match=r"'looped'.*Known: standard, positional, homogeneous"):
+        zoo.load("sort", "looped")

@@ -5,7 +5,8 @@
 True
 
 Seed 0, not the best seed. Trained on one H200 by the paper's protocol (60,030 steps, float32) on numbers in [−2, 2];
-`scores` gives each model's own losses on [−2c, 2c], 1,000 samples each. The homogeneous models are not among them yet.
+`scores` gives each model's own losses on [−2c, 2c], 1,000 samples each. The homogeneous models are those of the study's
+“homogeneous, decayed”: as many steps by a better schedule.
 """
 
 from functools import cache
@@ -30,7 +31,7 @@ def names() -> list[tuple[str, str]]:
 
 
 def load(task: str, model: str) -> NumericModel:
-    """The model trained on a task: "positional" or "standard"."""
+    """The model trained on a task: "positional", "homogeneous" or "standard"."""
     _check(task, model)
     name = f"{task}-{model}.safetensors"
     with resources.as_file(resources.files("posattn.zoo") / "weights" / name) as path:
