@@ -12,7 +12,7 @@ from torch import Tensor
 
 from posattn import tasks
 from posattn.errors import PosattnError
-from posattn.nn import ConnectedNetwork, Selector, SelectorTransformer
+from posattn.nn import Connected, ConnectedNetwork, Selector, SelectorTransformer
 from posattn.nn.codes import Stochastic, as_signs, random_words
 from posattn.nn.selector import solve_ones
 from posattn.train import Data, Evaluation, Fleet, Optimiser, Trial
@@ -289,3 +289,26 @@ def test_a_fleet_of_selectors_trains_each_as_if_alone_and_watches_the_cosines() 
     for name, score in alone.scores()[0].items():
         assert scores[1][name].loss == pytest.approx(score.loss, rel=1e-9)
     assert all(0.1 < found["cosine V"].loss <= 1 for found in scores)
+
+
+def test_networks_of_several_widths_train_together_each_as_if_alone() -> None:
+    trials = [
+        Trial(
+            task="selection",
+            model=Connected(length=6, dim=2, widths=widths),
+            data=Data(samples=32, batch=16, fresh=True, options={"length": 6, "dim": 2, "subset_size": 2}),
+            optimiser=Optimiser(lr=1e-2, steps=20),
+            evaluation=Evaluation(samples=16, sets={"fresh": {"length": 6, "dim": 2, "subset_size": 2}}),
+            precision="float64",
+            seed=seed,
+        )
+        for seed, widths in enumerate([(3, 7), (5, 4), (3, 7)])
+    ]
+    together = Fleet(trials, device="cpu")
+    list(together.run())
+    for replica, trial in enumerate(trials):
+        alone = Fleet([trial], device="cpu")
+        list(alone.run())
+        for name, weight in alone.weights(0).items():
+            torch.testing.assert_close(together.weights(replica)[name], weight, rtol=1e-9, atol=1e-12)
+        assert together.scores()[replica]["fresh"].loss == pytest.approx(alone.scores()[0]["fresh"].loss, rel=1e-9)

@@ -1,0 +1,146 @@
+"""The selection studies: what their trials are, and their computed lines against what they stand for."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+from posattn import studies
+from posattn.errors import PosattnError
+from posattn.nn import Connected, Selector
+from posattn.studies import record, results, table
+from posattn.studies.closed_form import Descent, Floor
+from posattn.studies.selection import CHOICES
+from posattn.theory import selection
+from posattn.train import Trial
+
+STS = [name for name in studies.REGISTRY if name.startswith("sts-")]
+
+
+def trials(name: str, preset: str = "paper") -> dict[str, Trial]:
+    found = {case.arm: case.trial for case in studies.get(name).chosen((), preset)}
+    return {arm: trial for arm, trial in found.items() if isinstance(trial, Trial)}
+
+
+def test_the_paper_preset_is_the_papers():
+    for encoding, trial in trials("sts-length").items():
+        model = trial.model
+        assert isinstance(model, Selector)
+        assert (model.dim, model.width, model.keys, model.query, model.deviation) == (
+            5,
+            170,
+            "tokens",
+            "certificate",
+            0,
+        )
+        assert model.length == {"stochastic": 200, "fixed near-orthogonal": 400}[encoding]
+        assert trial.data.options == {"length": 200, "subset_size": 3, "dim": 5, "redraw": "sample"}
+        assert (trial.data.batch, trial.data.fresh) == (256, True)
+        o = trial.optimiser
+        assert (o.name, o.lr, o.steps, o.schedule, o.decay_from, o.factor) == ("sgd", 1, 100_000, "drop", 0.5, 1 / 3)
+        lengths = {options["length"] for options in trial.evaluation.sets.values()}
+        assert lengths == {200, 250, 300, 350, 400}
+
+
+def test_one_hot_encodings_are_not_asked_for_more_tokens():
+    sets = trials("sts-convergence")["one-hot"].evaluation.sets
+    assert {options["length"] for options in sets.values()} == {200}
+
+
+def test_what_one_study_has_trained_the_others_find():
+    held = {trial.id for trial in trials("sts-convergence").values()}
+    assert {trial.id for name in ("sts-length", "sts-ood") for trial in trials(name).values()} <= held
+
+
+@pytest.mark.parametrize("preset", ["smoke", "quick", "paper"])
+def test_networks_go_from_d_to_td_and_all_train_in_one_fleet_a_depth(preset):
+    cases = studies.get("sts-fcn").chosen((), preset)
+    models = [case.trial.model for case in cases if isinstance(case.trial, Trial)]
+    networks = [model for model in models if isinstance(model, Connected)]
+    widths = [network.widths[0] for network in networks]
+    assert (min(widths), max(widths)) == (networks[0].dim, networks[0].dim * networks[0].length)
+    assert len({network.family() for network in networks}) == 2
+
+
+@pytest.mark.parametrize("name", [name for name in STS if studies.get(name).choices])
+def test_every_choice_changes_the_trials_and_is_said_in_the_notes(name):
+    study = studies.get(name)
+    before = {case.seeded(0).id for case in study.chosen((), "smoke")}
+    for choice, (default, *others) in CHOICES.items():
+        assert study.choosing({choice: default}).chosen_values == {}
+        assert f"{choice}={default}" in " ".join(study.remarks())
+        for value in others:
+            changed = study.choosing({choice: value})
+            assert before.isdisjoint(
+                case.seeded(0).id for case in changed.chosen((), "smoke") if isinstance(case.trial, Trial)
+            )
+            assert f"{choice}={value}" in " ".join(changed.remarks())
+
+
+def test_choices_are_kept_with_the_results_and_other_ones_begin_anew(tmp_path):
+    study = studies.get("sts-length")
+    options = {"preset": "smoke", "seeds": 1, "out": tmp_path, "device": "cpu"}
+    results.run(study.choosing({"query": "sum"}), **options)
+    found = results.results("sts-length", tmp_path)
+    assert found.study.choice("query") == "sum"
+    assert found.commands == ["posattn run sts-length --preset smoke --seeds 1 --option query=sum"]
+    assert "query=sum" in table.markdown(found)
+    again = results.run(study, arms=("stochastic",), **options)
+    assert again.record.seeds == {"stochastic": 1}
+    assert again.record.choices == {}
+
+
+def test_a_choice_that_is_none_is_one_clear_error():
+    for name, values, words in (
+        ("sts-length", {"kye": "tokens"}, "'kye'.*keys"),
+        ("sts-length", {"keys": "tokes"}, "did you mean 'tokens'"),
+        ("sizes", {"keys": "tokens"}, "leaves nothing to choose"),
+    ):
+        with pytest.raises(PosattnError, match=words):
+            studies.get(name).choosing(values)
+
+
+def test_a_record_without_choices_is_read_as_one_of_the_defaults(tmp_path):
+    held = {"format": 2, "study": "sizes", "preset": "smoke", "tasks": [], "seeds": {"standard": 1}, "left_out": {}}
+    store = results.Store(tmp_path)
+    path = record.path_of(store, "sizes")
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps(held))
+    found = record.read(store, "sizes")
+    assert found is not None
+    assert found.choices == {}
+
+
+def test_descent_is_the_recursion_with_its_drop_at_every_size():
+    trial = Descent(
+        T=20, q=3, d=5, eta=0.8, steps=300, every=100, drop_from=0.5, factor=0.25, lengths=(30,), subsets=(2,)
+    )
+    found = {(score["set"], score["step"]): score["loss"] for score in trial.scores()}
+    v = g = 0.0
+    for step in range(301):
+        if step % 100 == 0:
+            for name, (tokens, q) in (("validation", (20, 3)), ("T=30", (30, 3)), ("q=2", (20, 2))):
+                wanted = selection.loss(v, g, T=tokens, q=q, d=5)
+                assert found[name, step] == pytest.approx(float(wanted), rel=1e-9)
+        slope = selection.gradient(v, g, T=20, q=3, d=5)
+        eta = 0.8 * (0.25 if step >= 150 else 1.0)
+        v, g = v - eta * float(slope.v), g - eta * float(slope.g)
+    w = np.eye(20) - np.ones((20, 20)) / 20
+    assert found["cosine W", 300] == pytest.approx(np.trace(w) / np.linalg.norm(w) / math.sqrt(20))
+    assert found["cosine W", 0] == found["cosine V", 0] == 0
+    assert found["cosine V", 300] == 1
+
+
+def test_the_floor_is_the_theorys():
+    (score,) = Floor(width=40, T=20, q=3, d=5).scores()
+    assert score["loss"] == pytest.approx(0.5 * (100 - 40) * 17 / (3 * 20 * 19))
+
+
+def test_step_sizes_of_the_bound_cover_the_same_time():
+    descents = [case.trial for case in studies.get("sts-bound").chosen((), "paper")]
+    descents = [trial for trial in descents if isinstance(trial, Descent)]
+    times = {trial.eta * trial.steps for trial in descents}
+    assert len(descents) == 3
+    assert max(times) - min(times) < 1e-6 * max(times)
+    assert max(trial.steps for trial in descents) == 10_000_000
