@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from posattn.compile import Compiled
     from posattn.studies.results import Results
 
-PRESETS = ("smoke", "quick", "paper")
 
 app = typer.Typer(
     name="posattn",
@@ -148,12 +147,15 @@ def list_studies() -> None:
     """List the studies: the question each one asks, the published figure it answers, and what its presets cost."""
     from posattn.studies import REGISTRY
 
-    table = Table(
-        "study", "question", "answers", "smoke", "quick", "paper", title="Published experiments, to run again"
-    )
-    for study in REGISTRY.values():
-        table.add_row(study.name, study.question, study.answers, *(study.cost[name] for name in PRESETS))
-    Console().print(table)
+    for paper in dict.fromkeys(study.paper for study in REGISTRY.values()):
+        table = Table(title=paper, box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), title_justify="left")
+        for column, widest in (("study", None), ("question", None), ("answers", 14), ("quick", 13), ("paper", 7)):
+            table.add_column(column, no_wrap=column == "study", max_width=widest)
+        for study in sorted(REGISTRY.values(), key=lambda study: study.name):
+            if study.paper == paper:
+                table.add_row(study.name, study.question, study.answers, study.cost["quick"], study.cost["paper"])
+        Console().print(table)
+    print("What quick and paper cost; smoke takes seconds. Start one: posattn run STUDY --preset quick")
 
 
 @app.command()
@@ -229,7 +231,9 @@ def write_report(
 def _print_results(found: "Results", page: str) -> None:
     from posattn.studies import table
 
-    shown = Table(*table.header(found), title=found.study.question, box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    shown = Table(title=found.study.question, box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    for name in table.header(found):
+        shown.add_column(name, overflow="fold")
     for row in table.cells(found):
         shown.add_row(*row)
     Console().print(shown)

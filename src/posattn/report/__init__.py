@@ -1,6 +1,7 @@
 """Tables, figures and the HTML page of a study. Nothing here is typed by hand: all of it is read from the store."""
 
 import os
+import re
 from pathlib import Path
 
 from torch import Tensor
@@ -53,7 +54,7 @@ def _learned(results: Results, out: str | os.PathLike[str]) -> dict[str, tuple[s
         elif isinstance(case.trial.model, Selector) and results.study.panels(results.preset):
             caption = f"Weights before and after training, {what}, seed 0: rows and columns are tokens, then positions."
             figure = weight_maps(_before_and_after(case.trial, path), what)
-            pictures[f"weights-{case.arm}"] = caption, rendered(figure, "png")
+            pictures["weights-" + re.sub(r"[^\w=]+", "-", case.arm)] = caption, rendered(figure, "png")
     return pictures
 
 

@@ -32,7 +32,8 @@ def curves(results: Results) -> Figure:
     colours = dict(zip(arms, (COLOURS[index % len(COLOURS)] for index in range(len(arms))), strict=True))
     columns = min(3, len(panels)) if len(panels) != 4 else 2
     rows = -(-len(panels) // columns)
-    figure = Figure(figsize=(4.2 * columns, 3.4 * rows), layout="constrained")
+    each = (4.2, 3.4) if len(panels) > 1 else (5.6, 4.8)
+    figure = Figure(figsize=(each[0] * columns, each[1] * rows), layout="constrained")
     axes = figure.subplots(rows, columns, squeeze=False)
     for panel, (title, draw) in zip(axes.flat, panels.items(), strict=False):
         draw(panel, colours)
@@ -89,11 +90,13 @@ def _through_training(spec: Panel, results: Results, panel: Axes, colours: dict[
         lows, highs = [min(found) for found in values], [max(found) for found in values]
         panel.fill_between(steps, lows, highs, color=colour, alpha=0.18, linewidth=0)
     if spec.level is not None:
-        panel.axhline(spec.level, color="#555555", linestyle="--", linewidth=1, label=spec.level_label)
+        _level(panel, spec.level, spec.level_label)
     if spec.log:
         panel.set_yscale("log")
     if spec.log_steps:
         panel.set_xscale("log")
+    else:
+        panel.xaxis.set_major_formatter(lambda step, _: f"{step / 1000:g}k" if step >= 1000 else f"{step:g}")
     panel.set_xlabel("steps")
     panel.grid(alpha=0.25)
 
@@ -104,8 +107,10 @@ def _panel(points: list[Point], results: Results, panel: Axes, colours: dict[str
     for point in points:
         curves[point.arm, "" if by_test_set else point.test_set].append(point)
     several = len({test_set for _, test_set in curves}) > 1
+    logarithmic = results.study.measure == "loss"
     for (arm, test_set), line in curves.items():
         line = sorted(line, key=lambda point: point.x)
+        line = [point for point in line if point.median > 0 or not logarithmic]
         x = [point.x for point in line]
         label = f"{arm}, {test_set}" if several else arm
         marker = "s" if test_set in ("validation", *results.study.drawn[1:]) else "o"
@@ -118,7 +123,9 @@ def _panel(points: list[Point], results: Results, panel: Axes, colours: dict[str
         known = [(point.x, point.published_median) for point in line if point.published_median is not None]
         if known:
             panel.plot(*zip(*known, strict=True), label=f"{label} (published)", linestyle="--", **style, alpha=0.6)
-    if results.study.measure == "loss":
+    if points[0].task in results.study.levels:
+        _level(panel, *results.study.levels[points[0].task])
+    if logarithmic:
         panel.set_yscale("log")
     places = sorted({point.x for point in points})
     if max(places) > 50 and max(places) > 4 * min(places):
@@ -129,6 +136,10 @@ def _panel(points: list[Point], results: Results, panel: Axes, colours: dict[str
     panel.set_xlabel(results.study.axis)
     panel.set_ylabel(results.study.measure)
     panel.grid(alpha=0.25)
+
+
+def _level(panel: Axes, value: float, label: str) -> None:
+    panel.axhline(value, color="#555555", linestyle="--", linewidth=1, label=label)
 
 
 def weight_maps(matrices: dict[str, Float[Tensor, "rows columns"]], title: str) -> Figure:

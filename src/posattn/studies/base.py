@@ -86,6 +86,7 @@ class Study(ABC):
     measure: ClassVar[str] = "loss"  # … and what it is called there
     figures: ClassVar[tuple[str, ...]] = ()  # what `derive` gives, where the scores are not what is shown
     drawn: ClassVar[tuple[str, ...]] = ()  # which of them the picture shows; none: all
+    levels: ClassVar[Mapping[str, tuple[float, str]]] = {}  # published ones, with what they are, by panel
     notes: ClassVar[tuple[str, ...]] = ()  # corrections and deviations, printed under every table
     choices: ClassVar[Mapping[str, tuple[str, ...]]] = {}  # what no source settles: its values, the default first
     chosen_values: Mapping[str, str] = {}  # those that were chosen otherwise

@@ -1,6 +1,7 @@
 """Lines of the selection studies that are computed, not trained: descent on the population loss, and the FCN floor."""
 
 import json
+import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -62,6 +63,28 @@ class Descent(Computed):
             for at, step in enumerate(run.step)
             for name, values in (losses | along).items()
         ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Slope(Descent):
+    """The line that 1/loss tends to, of slope 4η/(T − 1), through descent's own point at half of its first phase."""
+
+    def to_json(self) -> str:
+        return super().to_json().replace("population descent", "predicted slope")
+
+    @property
+    def test_sets(self) -> list[str]:
+        return ["validation"]
+
+    def scores(self) -> list[dict[str, Any]]:
+        drop = math.ceil(self.drop_from * self.steps)
+        found = [score for score in super().scores() if score["set"] == "validation" and 2 * score["step"] >= drop]
+        start, inverse = found[0]["step"], 1 / found[0]["loss"]
+        slope = selection.inverse_loss_slope(self.T, self.eta)
+        for score in found:
+            fast, slow = min(score["step"], drop) - start, max(score["step"] - drop, 0)
+            score["loss"] = 1 / (inverse + slope * (fast + self.factor * slow))
+        return found
 
 
 @dataclass(frozen=True, kw_only=True)

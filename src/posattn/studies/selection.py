@@ -65,6 +65,9 @@ WHAT_THEY_MEAN = {
     "redraw": {"sample": "stochastic encodings anew for every sample", "step": "anew for every step"},
 }
 
+#: What is published of the loss on longer inputs; its factor is not known.
+LEVEL, LEVEL_LABEL = 0.15, "published: fixed ≥ 0.15"
+
 #: How the encodings are called in tables: what stays the same for all samples is “fixed”.
 ARMS = {"one-hot": "one-hot", "near-orthogonal": "fixed near-orthogonal", "stochastic": "stochastic"}
 
@@ -82,9 +85,9 @@ class SelectionStudy(Study):
         """A selector with one of the encodings, by the study's choices."""
         return selector(protocol, encoding, {name: self.choice(name) for name in self.choices}, **options)
 
-    def closed_form(self, protocol: Protocol) -> Case:
-        """Descent on the population loss, by the same step sizes."""
-        descent = Descent(
+    def closed_form(self, protocol: Protocol, kind: type[Descent] = Descent) -> Case:
+        """Descent on the population loss by the same step sizes, or what it tends to."""
+        descent = kind(
             T=protocol.length,
             q=protocol.subset,
             d=protocol.dim,
@@ -97,7 +100,9 @@ class SelectionStudy(Study):
             lengths=protocol.lengths,
             subsets=protocol.subsets,
         )
-        return Case(task="selection", arm="closed form, one-hot", trial=descent)
+        return Case(
+            task="selection", arm="closed form, one-hot" if kind is Descent else "slope 4η/(T − 1)", trial=descent
+        )
 
     def case(self, trial: Trial, arm: str | None = None, **where: Any) -> Case:
         assert isinstance(trial.model, Selector)

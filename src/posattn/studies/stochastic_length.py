@@ -42,8 +42,8 @@ PROTOCOLS = {
 class StochasticLength(Study):
     name = "stochastic-length"
     question = "Do stochastic encodings let a positional Transformer work on longer inputs?"
-    answers = "nothing published: both papers' ideas together"
-    paper = "no paper"
+    answers = "one step past"
+    paper = "both papers"
     axis = "length"
     tasks = ("sum", "min", "max", "sort")
     seeds = {"smoke": 2, "quick": 1, "paper": 3}

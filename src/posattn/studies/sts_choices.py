@@ -27,7 +27,8 @@ class StsChoices(SelectionStudy):
         "“defaults”: keys are the tokens, the query is the dual certificate, loss ½E‖f − y‖², encodings anew for every "
         "sample, from which each other model differs in what its name says. Losses are shown as trained: those of "
         "kappa=1 are twice as large at the same weights.",
-        "“keys=with-query” scales the query by 1/(2q); “unscaled” does not, and the query attends to itself.",
+        "“keys=with-query” scales the query by s = 1/(2q), as the query would else attend to itself; the logits then "
+        "grow 1/s² times more slowly. “unscaled” has s = 1.",
     )
 
     def panels(self, preset: str) -> tuple[Panel, ...]:

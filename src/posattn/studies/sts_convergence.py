@@ -8,6 +8,7 @@ two numbers (`posattn.theory.selection`), which is drawn over what training give
 """
 
 from posattn.studies.base import Case, Panel, register
+from posattn.studies.closed_form import Slope
 from posattn.studies.selection import PROTOCOLS, SelectionStudy
 
 
@@ -19,8 +20,9 @@ class StsConvergence(SelectionStudy):
     cost = {"smoke": "seconds", "quick": "3 min, 2 cores", "paper": "3 min, H200"}
     notes = (
         "“closed form” is exact descent on the population loss from zero weights; its 1/loss tends to a line of slope "
-        "4η/(T − 1), a third of that after the drop of the step size. “surviving blocks” trains the two blocks that "
-        "the population gradient does not leave at zero; noise in the others delays “one-hot”.",
+        "4η/(T − 1), a third of that after the drop of the step size, drawn from a quarter of all steps on. “surviving "
+        "blocks” trains the two blocks that the population gradient does not leave at zero; noise in the others delays "
+        "“one-hot”.",
         "The published cosines tend to 1; for one-hot encodings W = g(I − 11ᵀ/T), whose cosine with W* is √(1 − 1/T).",
         "Test sets hold more samples than the paper's 128, for less noise.",
     )
@@ -41,4 +43,5 @@ class StsConvergence(SelectionStudy):
             self.case(self.trial(protocol, "near-orthogonal")),
             self.case(self.trial(protocol, "stochastic")),
             self.closed_form(protocol),
+            self.closed_form(protocol, Slope),
         ]

@@ -8,9 +8,7 @@ places beyond T were never seen; stochastic ones are always new.
 """
 
 from posattn.studies.base import Case, Panel, register
-from posattn.studies.selection import PROTOCOLS, SelectionStudy
-
-LEVEL = 0.15
+from posattn.studies.selection import LEVEL, LEVEL_LABEL, PROTOCOLS, SelectionStudy
 
 
 @register
@@ -28,8 +26,7 @@ class StsLength(SelectionStudy):
         protocol = PROTOCOLS[preset]
         inside = Panel(title=f"T = {protocol.length}, as trained", score="validation")
         return inside, *(
-            Panel(title=f"T = {T}", score=f"T={T}", level=LEVEL, level_label="published: fixed ≥ 0.15")
-            for T in protocol.lengths
+            Panel(title=f"T = {T}", score=f"T={T}", level=LEVEL, level_label=LEVEL_LABEL) for T in protocol.lengths
         )
 
     def cases(self, task: str, preset: str) -> list[Case]:

@@ -8,7 +8,7 @@ sts-convergence and sts-length: what one study has trained, the others find in t
 """
 
 from posattn.studies.base import Case, register
-from posattn.studies.selection import PROTOCOLS, SelectionStudy
+from posattn.studies.selection import LEVEL, LEVEL_LABEL, PROTOCOLS, SelectionStudy
 
 
 @register
@@ -18,9 +18,11 @@ class StsOod(SelectionStudy):
     answers = "Fig. 4"
     axis = "T_test or q_test"
     cost = {"smoke": "seconds", "quick": "3 min, 2 cores", "paper": "3 min, H200"}
+    levels = {"by length T": (LEVEL, LEVEL_LABEL)}
     notes = (
         "One-hot encodings have no places beyond T: they are not in the panel of lengths. The closed form is there "
         "with the gap and the value that it has learned at T.",
+        "At q = 1 the value v that training at q = 3 has found is too large: the closed form says so, too.",
         "Published: every fixed encoding ends at 0.15 or more on longer inputs, stochastic ones go to 0.",
     )
 
