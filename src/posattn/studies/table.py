@@ -20,7 +20,11 @@ def shown(results: Results) -> list[Point]:
     if not results.study.panels(results.preset):
         return list(results.points)
     last = {arm: max(point.x for point in results.points if point.arm == arm) for arm in results.record.seeds}
-    return [point for point in results.points if any(point.x == round(share * last[point.arm]) for share in MILESTONES)]
+    steps = {arm: {round(share * end) for share in MILESTONES} for arm, end in last.items()}
+    scores = dict.fromkeys(panel.score for panel in results.study.panels(results.preset))
+    return [
+        point for score in scores for point in results.points if point.test_set == score and point.x in steps[point.arm]
+    ]
 
 
 def header(results: Results) -> tuple[str, ...]:
@@ -30,7 +34,8 @@ def header(results: Results) -> tuple[str, ...]:
     """
     axis = () if _by_scale(results) else (results.study.axis,)
     seeds = ("seeds",) if _counted(results) else ()
-    return (*HEADER[:2], *axis, *HEADER[2:5], *seeds, *HEADER[5:])
+    what = "score" if results.study.panels(results.preset) else HEADER[2]
+    return (*HEADER[:2], *axis, what, *HEADER[3:5], *seeds, *HEADER[5:])
 
 
 def _counted(results: Results) -> bool:
@@ -43,13 +48,17 @@ def _by_scale(results: Results) -> bool:
 
 def _row(point: Point, *, by_scale: bool, counted: bool) -> tuple[str, ...]:
     published, ratio = point.published_median, point.ratio
-    spread = f"{min(point.ours):.1e}…{max(point.ours):.1e}" if len(point.ours) > 1 else "–"
+    ours, lowest, highest = (
+        f"{value:.4f}" if point.test_set.startswith("cosine") else f"{value:.{digits}e}"
+        for value, digits in ((point.median, 2), (min(point.ours), 1), (max(point.ours), 1))
+    )
+    spread = f"{lowest}…{highest}" if len(point.ours) > 1 else "–"
     return (
         point.task,
         point.arm,
         *(() if by_scale else (f"{point.x:g}",)),
         point.test_set,
-        f"{point.median:.2e}",
+        ours,
         spread,
         *((str(len(point.ours)),) if counted else ()),
         "–" if published is None else f"{published:.2e}",
