@@ -171,7 +171,8 @@ def run(
     ] = None,
     seeds: Annotated[int | None, typer.Option(help="How many seeds; default: the preset's.")] = None,
     option: Annotated[
-        list[str] | None, typer.Option(help="sts-… studies: a choice made otherwise, as keys=with-query; repeatable.")
+        list[str] | None,
+        typer.Option(help="sts-… studies: keys, query, query_scale, kappa or redraw, as query=sum; repeatable."),
     ] = None,
     device: Device = "auto",
     out: Out = "runs",
@@ -348,7 +349,9 @@ def _pairs(given: list[str]) -> dict[str, str]:
     for text in given:
         name, equals, value = text.partition("=")
         if not equals:
-            raise PosattnError(f"--option {text}: write NAME=VALUE, as --option operation=min.")
+            raise PosattnError(f"--option {text}: write NAME=VALUE.")
+        if name in found:
+            raise PosattnError(f"--option {text}: {name}={found[name]} was given, too. Give one of them.")
         found[name] = value
     return found
 

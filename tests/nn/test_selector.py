@@ -1,5 +1,6 @@
 """The one-layer selector against its formula written out with whole matrices, and its encodings against splitmix64."""
 
+import dataclasses
 import math
 from typing import Any
 
@@ -202,11 +203,15 @@ BAD: list[tuple[dict[str, Any], list[str]]] = [
     ({"query": "dual"}, ["dual"]),
     ({"encoding": "one-hot", "encoding_dim": 5}, ["encoding_dim=5", "Leave encoding_dim out"]),
     ({"query_scale": 0.0}, ["query_scale=0.0"]),
+    ({"query_scale": math.inf}, ["query_scale=inf", "finite"]),
+    ({"query_scale": "1"}, ["query_scale='1'", "number"]),
+    ({"encoding": "near-orthogonal", "length": 10, "encoding_dim": 4}, ["encoding_dim=4", "Use encoding_dim=5"]),
     ({"deviation": -1.0}, ["deviation=-1.0"]),
     ({"dim": 0}, ["dim=0"]),
 ]
 
 
+@pytest.mark.usefixtures("as_users_run_it")
 @pytest.mark.parametrize(("options", "words"), BAD, ids=str)
 def test_a_bad_choice_is_one_clear_error(options: dict[str, Any], words: list[str]) -> None:
     with pytest.raises(PosattnError) as caught:
@@ -229,6 +234,7 @@ def test_inputs_that_do_not_fit_are_one_clear_error() -> None:
         ({}, (x, subset + 10, key), ["outside 0 … 10"]),
         ({}, (x, subset.repeat(1, 6), key), ["q=12 of 11 tokens"]),
         ({}, (x, subset, key[:2]), ["key is (2,)"]),
+        ({"encoding": "one-hot"}, (x, subset[:, :1].repeat(1, 2), key), ["of sample 0 names a place twice"]),
     ]:
         with pytest.raises(PosattnError) as caught:
             model(**options)(*inputs)
@@ -246,6 +252,48 @@ def test_encodings_that_chance_made_dependent_are_one_clear_error() -> None:
         selector(x, fine, key)
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_no_two_fixed_encodings_are_the_same_up_to_the_sign(seed: int) -> None:
+    held = Selector(length=16, encoding="near-orthogonal", encoding_dim=5).init(seeded(seed))["encoding"]
+    products = (held @ held.T).abs()
+    assert (products - torch.eye(16)).max() < 0.99  # all 16 directions that there are
+    assert held.abs().unique().tolist() == pytest.approx([5**-0.5])
+
+
+def trial_of(**options: Any) -> Trial:
+    sizes = {"length": 10, "dim": 2, "subset_size": 3}
+    return Trial(
+        task="selection",
+        model=Selector(length=10, dim=2, **options),
+        data=Data(samples=64, batch=8, fresh=True, options=sizes),
+        optimiser=Optimiser(name="sgd", lr=1.0, steps=20),
+        evaluation=Evaluation(samples=8, sets={"same": sizes}),
+    )
+
+
+@pytest.mark.parametrize("width", [3, 6, 8, 13])
+def test_stochastic_encodings_that_will_be_dependent_are_refused_before_training(width: int) -> None:
+    """160 samples of three tokens: 6·2^-width of them have two that are the same up to the sign."""
+    with pytest.raises(PosattnError, match=r"encoding_dim=\d+|linearly dependent"):
+        Fleet([trial_of(encoding="stochastic", encoding_dim=width)], device="cpu")
+    for fine in ({"encoding_dim": 15}, {"encoding_dim": width, "query": "sum"}):
+        Fleet([trial_of(encoding="stochastic", **fine)], device="cpu")
+
+
+def test_how_often_random_signs_are_dependent_is_what_the_refusal_counts_with() -> None:
+    signs = random_signs(torch.arange(100_000), 3, 7)
+    pairs = (signs @ signs.mT).abs().tril(-1) == 7
+    share = pairs.flatten(1).any(1).double().mean().item()
+    assert share == pytest.approx(6 / 2**7, rel=0.05)
+
+
+def test_a_test_set_cannot_have_the_name_of_a_figure_of_the_weights() -> None:
+    base = trial_of(encoding="one-hot")
+    sets = {"cosine W": base.evaluation.sets["same"]}
+    with pytest.raises(PosattnError, match="'cosine W', which is a figure of the weights: rename it"):
+        Fleet([dataclasses.replace(base, evaluation=dataclasses.replace(base.evaluation, sets=sets))], device="cpu")
+
+
 def test_a_network_is_relu_layers_on_tokens_and_the_subsets_indicator() -> None:
     network = ConnectedNetwork(length=11, dim=3, widths=(7, 5), generator=seeded()).double()
     (x, subset, key), _ = samples()
@@ -259,13 +307,23 @@ def test_a_network_is_relu_layers_on_tokens_and_the_subsets_indicator() -> None:
         np.testing.assert_allclose(found[row], state, rtol=1e-10)
 
 
+@pytest.mark.usefixtures("as_users_run_it")
 def test_a_networks_bad_sizes_and_inputs_are_one_clear_error() -> None:
     for widths, words in (((), "at least one hidden layer"), ((0,), "widths\\[0\\]=0")):
         with pytest.raises(PosattnError, match=words):
             ConnectedNetwork(widths=widths)
     (x, subset, key), _ = samples()
-    with pytest.raises(PosattnError, match="takes \\(batch, 20, 5\\)"):
-        ConnectedNetwork()(x.float(), subset, key)
+    network = ConnectedNetwork(length=12, dim=3).double()
+    for inputs, words in (
+        ((x, subset, key), "11 tokens: the network takes 12. Build it with length=11"),
+        ((x, subset[:, :0], key), "q=0 of 11 tokens"),
+        ((x, subset[:1], key), r"subset is \(1, 2\)"),
+        ((x, subset.double(), key), "subset is .* torch.float64"),
+    ):
+        with pytest.raises(PosattnError, match=words):
+            network(*inputs)
+    with pytest.raises(PosattnError, match=r"widths=100: one whole number for every hidden layer, as \(100,\)"):
+        ConnectedNetwork(widths=100)
 
 
 def test_a_fleet_of_selectors_trains_each_as_if_alone_and_watches_the_cosines() -> None:

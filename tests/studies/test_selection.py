@@ -6,12 +6,14 @@ import math
 import numpy as np
 import pytest
 
-from posattn import studies
+from posattn import report, studies
 from posattn.errors import PosattnError
-from posattn.nn import Connected, Selector
+from posattn.nn import Connected, ConnectedNetwork, Selector
 from posattn.studies import record, results, table
+from posattn.studies.base import NUMBER
 from posattn.studies.closed_form import Descent, Floor
 from posattn.studies.selection import CHOICES
+from posattn.studies.sts_fcn import fresh_loss
 from posattn.theory import selection
 from posattn.train import Trial
 
@@ -70,7 +72,7 @@ def test_every_choice_changes_the_trials_and_is_said_in_the_notes(name):
     for choice, (default, *others) in CHOICES.items():
         assert study.choosing({choice: default}).chosen_values == {}
         assert f"{choice}={default}" in " ".join(study.remarks())
-        for value in others:
+        for value in (("0.3" if value == NUMBER else value) for value in others):
             changed = study.choosing({choice: value})
             assert before.isdisjoint(
                 case.seeded(0).id for case in changed.chosen((), "smoke") if isinstance(case.trial, Trial)
@@ -95,7 +97,8 @@ def test_a_choice_that_is_none_is_one_clear_error():
     for name, values, words in (
         ("sts-length", {"kye": "tokens"}, "'kye'.*keys"),
         ("sts-length", {"keys": "tokes"}, "did you mean 'tokens'"),
-        ("sizes", {"keys": "tokens"}, "leaves nothing to choose"),
+        ("sts-length", {"query_scale": "-1"}, "'-1'.*auto, a number"),
+        ("sizes", {"keys": "tokens"}, "leaves nothing to choose, leave it out"),
     ):
         with pytest.raises(PosattnError, match=words):
             studies.get(name).choosing(values)
@@ -130,6 +133,49 @@ def test_descent_is_the_recursion_with_its_drop_at_every_size():
     assert found["cosine W", 300] == pytest.approx(np.trace(w) / np.linalg.norm(w) / math.sqrt(20))
     assert found["cosine W", 0] == found["cosine V", 0] == 0
     assert found["cosine V", 300] == 1
+
+
+def test_there_is_no_closed_form_for_a_query_that_attends_to_itself_or_is_scaled():
+    for name in ("sts-convergence", "sts-ood"):
+        for values in ({"keys": "with-query"}, {"query_scale": "0.5"}):
+            arms = studies.get(name).choosing(values).arms((), "smoke")
+            assert not any("closed form" in arm or "slope" in arm for arm in arms)
+        assert "closed form, one-hot" in studies.get(name).choosing({"query": "sum"}).arms((), "smoke")
+
+
+def test_losses_of_networks_are_estimated_without_bias_and_with_less_noise():
+    options = {"length": 6, "subset_size": 2, "dim": 3}
+    zero = ConnectedNetwork(length=6, dim=3, widths=(1,))
+    for parameter in zero.parameters():
+        parameter.data.zero_()
+    assert fresh_loss(zero, options, samples=40_000) == pytest.approx(0.5 * 3 / 2, rel=0.01)
+
+    class Mean(ConnectedNetwork):
+        def forward(self, x, subset, key):
+            return x.mean(1)
+
+    floor = selection.fcn_floor(3, T=6, q=2, d=3)
+    assert fresh_loss(Mean(length=6, dim=3), options, samples=500) == pytest.approx(floor, rel=1e-6)
+    everything = {"length": 6, "subset_size": 6, "dim": 3}
+    assert fresh_loss(zero, everything, samples=40_000) == pytest.approx(0.5 * 3 / 6, rel=0.03)
+
+
+def test_a_store_without_weights_still_gives_tables_pictures_and_derived_figures(tmp_path):
+    for name in ("sts-fcn", "sts-length"):
+        before = results.run(studies.get(name), preset="smoke", seeds=1, out=tmp_path, device="cpu")
+        for path in tmp_path.glob("*/weights.safetensors"):
+            path.unlink()
+        again = results.results(name, tmp_path)
+        assert [point.ours for point in again.points] == [point.ours for point in before.points]
+        assert report.write(again, tmp_path).is_file()
+
+
+def test_a_derived_figure_that_is_half_written_is_derived_again(tmp_path):
+    before = results.run(studies.get("sts-fcn"), preset="smoke", seeds=1, out=tmp_path, device="cpu")
+    kept = sorted(tmp_path.glob("*/figures-sts-fcn.json"))
+    assert len(kept) == len(before.points)
+    kept[0].write_text('{"version"')
+    assert [point.ours for point in results.results("sts-fcn", tmp_path).points] == [p.ours for p in before.points]
 
 
 def test_the_floor_is_the_theorys():

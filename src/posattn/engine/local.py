@@ -1,5 +1,6 @@
 """Run trials in this process: sort them into fleets, train, keep what comes out, go on after an interruption."""
 
+import dataclasses
 import json
 import math
 import os
@@ -83,7 +84,9 @@ def fleets(
     for group in (*interrupted, *groups.values()):
         sizes = [len(group)]
         if device.type == "cuda" and len(group) > 1:
-            each = bytes_per_replica(max(group, key=lambda trial: trial.data.samples), device)
+            most = max(group, key=lambda trial: trial.data.samples)
+            widest = group[0].model.united([trial.model for trial in group])
+            each = bytes_per_replica(dataclasses.replace(most, model=widest), device)
             torch.cuda.empty_cache()
             free = int(MEMORY_SHARE * torch.cuda.mem_get_info(device)[0])
             sizes = fleet_sizes(len(group), each=each, free=free)

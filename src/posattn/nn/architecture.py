@@ -75,6 +75,10 @@ class Architecture(ABC):
     def check(self, *inputs: Tensor) -> None:
         """Raise where an input (without replica axis) does not fit the model."""
 
+    def misfortune(self, samples: int, shapes: Sequence[tuple[int, ...]]) -> str | None:
+        """Why, among so many samples of these shapes, chance is likely to give one without an answer; else nothing."""
+        return None
+
     def to_json(self) -> str:
         """Canonical: equal architectures give equal text."""
         fields = {"kind": self.kind} | dataclasses.asdict(self)

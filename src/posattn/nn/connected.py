@@ -13,9 +13,10 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from posattn.errors import require
-from posattn.nn.architecture import Architecture, check_finite, check_sizes
+from posattn.nn.architecture import Architecture, check_sizes
 from posattn.nn.model import Model
 from posattn.nn.parts import Init, Params, affine, linear_init
+from posattn.nn.selector import check_selection
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,6 +30,10 @@ class Connected(Architecture):
     widths: tuple[int, ...] = (100,)  # of the hidden layers, the first one first
 
     def __post_init__(self) -> None:
+        require(
+            isinstance(self.widths, (tuple, list)),
+            f"widths={self.widths!r}: one whole number for every hidden layer, as ({self.widths!r},).",
+        )
         object.__setattr__(self, "widths", tuple(self.widths))
         check_sizes(length=self.length, dim=self.dim, **{f"widths[{k}]": width for k, width in enumerate(self.widths)})
         require(len(self.widths) >= 1, "widths=(): a network has at least one hidden layer.")
@@ -49,15 +54,11 @@ class Connected(Architecture):
         return found
 
     def check(self, *inputs: Tensor) -> None:
-        x, subset, _ = inputs
+        x, subset, key = inputs
+        check_selection(x, subset, key, dim=self.dim)
         require(
-            x.dim() == 3 and tuple(x.shape[1:]) == (self.length, self.dim) and x.is_floating_point(),
-            f"x is {tuple(x.shape)}, {x.dtype}: the network takes (batch, {self.length}, {self.dim}), floating point.",
-        )
-        check_finite("x", x)
-        require(
-            subset.dim() == 2 and bool(((subset >= 0) & (subset < self.length)).all()),
-            f"subset is {tuple(subset.shape)}: the network takes (batch, q) places in 0 … {self.length - 1}.",
+            x.shape[1] == self.length,
+            f"{x.shape[1]} tokens: the network takes {self.length}. Build it with length={x.shape[1]}.",
         )
 
     def forward(self, p: Params, *inputs: Tensor) -> Float[Tensor, "replicas batch dim"]:

@@ -22,7 +22,7 @@ from posattn.nn.positional import Positional
 
 @dataclass(frozen=True, kw_only=True)
 class Placed(Positional):
-    """Sizes of such a model, and its forward pass. `length` is the number of places, `layers` has to be given."""
+    """Sizes of such a model, and its forward pass. `length` is the number of places, not of numbers."""
 
     kind = "positional-placed"
 

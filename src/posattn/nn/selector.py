@@ -15,12 +15,12 @@ one that the papers' page argues for.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from posattn import encodings
@@ -34,6 +34,9 @@ ENCODINGS = ("one-hot", "near-orthogonal", "stochastic")
 KEYS = ("tokens", "with-query")
 QUERIES = ("certificate", "sum")
 BLOCKS = ("all", "surviving")
+
+#: The chance, in a whole training run, of a sample without a certificate that is still taken.
+UNLIKELY = 0.05
 
 #: Encodings of length 1 count as dependent where their Gram matrix has an eigenvalue below this.
 DEPENDENT = 1e-9
@@ -73,8 +76,18 @@ class Selector(Architecture):
             f"encoding_dim={self.encoding_dim}: one-hot encodings of {self.length} tokens have as many dimensions. "
             "Leave encoding_dim out.",
         )
+        for name in ("query_scale", "deviation"):
+            value = getattr(self, name)
+            real = isinstance(value, (int, float)) and math.isfinite(value)
+            require(real, f"{name}={value!r}: it must be a finite number.")
         require(self.query_scale > 0, f"query_scale={self.query_scale}: it is above 0.")
         require(self.deviation >= 0, f"deviation={self.deviation}: of the first weights, 0 or more.")
+        require(
+            self.encoding != "near-orthogonal" or self.query == "sum" or 2 ** (self.width - 1) >= self.length,
+            f"encoding_dim={self.width}: {self.length} tokens cannot all have other signs there, two of them would be "
+            "the same up to the sign, and a subset with both has no certificate. Use encoding_dim="
+            f"{_fewest(self.length)} or more, or query='sum'.",
+        )
 
     @property
     def width(self) -> int:
@@ -94,7 +107,11 @@ class Selector(Architecture):
         if self.encoding != "near-orthogonal":
             return {}
         drawing = generator or torch.default_generator
-        return {"encoding": encodings.make("near-orthogonal", self.length, dim=self.width, generator=drawing)}
+        table = encodings.make("near-orthogonal", self.length, dim=self.width, generator=drawing)
+        while self.query == "certificate" and (again := _repeated(table)).any():
+            fresh = encodings.make("near-orthogonal", self.length, dim=self.width, generator=drawing)
+            table = torch.where(again.unsqueeze(1), fresh, table)
+        return {"encoding": table}
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
         held = {"encoding": (self.length, self.width)} if self.encoding == "near-orthogonal" else {}
@@ -102,25 +119,8 @@ class Selector(Architecture):
 
     def check(self, *inputs: Tensor) -> None:
         x, subset, key = inputs
-        require(
-            x.dim() == 3 and x.shape[2] == self.dim and x.is_floating_point(),
-            f"x is {tuple(x.shape)}, {x.dtype}: the model takes (batch, tokens, {self.dim}), floating point.",
-        )
-        check_finite("x", x)
-        require(
-            subset.dim() == 2 and subset.shape[0] == x.shape[0] and subset.dtype == torch.int64,
-            f"subset is {tuple(subset.shape)}, {subset.dtype}: the model takes (batch, q), int64, one row a sample.",
-        )
-        require(
-            key.shape == x.shape[:1] and key.dtype == torch.int64,
-            f"key is {tuple(key.shape)}, {key.dtype}: the model takes (batch,), int64, one a sample.",
-        )
+        check_selection(x, subset, key, dim=self.dim)
         tokens, q = x.shape[1], subset.shape[1]
-        require(1 <= q <= tokens, f"q={q} of {tokens} tokens: a subset has at least one and at most all of them.")
-        require(
-            bool(((subset >= 0) & (subset < tokens)).all()),
-            f"subset holds a place outside 0 … {tokens - 1}: correct it.",
-        )
         require(
             self.encoding == "stochastic" or tokens <= self.length,
             f"{tokens} tokens: {self.encoding} encodings exist for {self.length}. Build the model with "
@@ -130,6 +130,18 @@ class Selector(Architecture):
             self.query == "sum" or q <= self.width,
             f"q={q} and encoding_dim={self.width}: E_y cannot have full rank, so there is no certificate. Use "
             f"encoding_dim={q} or more, or query='sum'.",
+        )
+
+    def misfortune(self, samples: int, shapes: Sequence[tuple[int, ...]]) -> str | None:
+        """Random signs of two tokens may be the same up to the sign, and a subset with both has no certificate."""
+        q = shapes[1][0]
+        expected = samples * q * (q - 1) / 2.0**self.width
+        if self.encoding != "stochastic" or self.query == "sum" or expected <= UNLIKELY:
+            return None
+        enough = self.width + math.ceil(math.log2(expected / UNLIKELY))
+        return (
+            f"encoding_dim={self.width}: of {samples:,} samples about {expected:.2g} have two tokens in their subset "
+            f"with the same signs, and no certificate. Use encoding_dim={enough} or more, or query='sum'."
         )
 
     def forward(self, p: Params, *inputs: Tensor) -> Float[Tensor, "replicas batch dim"]:
@@ -197,6 +209,44 @@ class Selector(Architecture):
             "cosine V": _cosine(v, blocks["V tokens"]),
             **{f"norm {name}": block.square().mean(dim=(1, 2)).sqrt() for name, block in blocks.items()},
         }
+
+
+def check_selection(x: Tensor, subset: Tensor, key: Tensor, *, dim: int) -> None:
+    """Raise where the inputs are no samples of token selection."""
+    require(
+        x.dim() == 3 and x.shape[2] == dim and x.is_floating_point(),
+        f"x is {tuple(x.shape)}, {x.dtype}: the model takes (batch, tokens, {dim}), floating point.",
+    )
+    check_finite("x", x)
+    require(
+        subset.dim() == 2 and subset.shape[0] == x.shape[0] and subset.dtype == torch.int64,
+        f"subset is {tuple(subset.shape)}, {subset.dtype}: the model takes (batch, q), int64, one row a sample.",
+    )
+    require(
+        key.shape == x.shape[:1] and key.dtype == torch.int64,
+        f"key is {tuple(key.shape)}, {key.dtype}: the model takes (batch,), int64, one a sample.",
+    )
+    tokens, q = x.shape[1], subset.shape[1]
+    require(1 <= q <= tokens, f"q={q} of {tokens} tokens: a subset has at least one and at most all. Choose q so.")
+    require(
+        bool(((subset >= 0) & (subset < tokens)).all()),
+        f"subset holds a place outside 0 … {tokens - 1}: correct it.",
+    )
+    twice = (subset.sort(1).values.diff(dim=1) == 0).any(1)
+    if twice.any():
+        sample = int(twice.nonzero()[0])
+        raise PosattnError(f"subset {subset[sample].tolist()} of sample {sample} names a place twice: name each once.")
+
+
+def _repeated(table: Float[Tensor, "tokens width"]) -> Bool[Tensor, " tokens"]:
+    """Rows that are those of an earlier token up to the sign."""
+    products = (table @ table.mT).abs().tril(-1)
+    return (products > 1 - 0.5 / table.shape[1]).any(1)
+
+
+def _fewest(tokens: int) -> int:
+    """The fewest dimensions in which so many tokens can have other signs, up to one sign for all."""
+    return (tokens - 1).bit_length() + 1
 
 
 class Read(NamedTuple):

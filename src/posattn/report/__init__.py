@@ -12,6 +12,7 @@ from posattn.nn import PositionalTransformer, Selector, load
 from posattn.report.figures import FORMATS, attention_map, curves, rendered, weight_maps
 from posattn.report.page import page
 from posattn.studies import table
+from posattn.studies.computed import Computed
 from posattn.studies.results import Results
 from posattn.train import Trial
 from posattn.train.streams import stream
@@ -26,7 +27,9 @@ def write(results: Results, out: str | os.PathLike[str] = "runs") -> Path:
     figure = curves(results)
     for kind in FORMATS:
         write_whole(folder / f"curves.{kind}", rendered(figure, kind))
-    caption = "Median over seeds with a band from the lowest to the highest; dashed: published."
+    computed = any(isinstance(case.trial, Computed) for case in results.cases)
+    dotted = "; dotted: computed, not trained" if computed else ""
+    caption = f"Median over seeds with a band from the lowest to the highest; dashed: published{dotted}."
     learned = _learned(results, out)
     for name, (_, picture) in learned.items():
         write_whole(folder / f"{name}.png", picture)
@@ -45,6 +48,8 @@ def _learned(results: Results, out: str | os.PathLike[str]) -> dict[str, tuple[s
         if not isinstance(case.trial, Trial):
             continue
         path = Store(out).path(case.seeded(0)) / "weights.safetensors"
+        if not path.is_file():  # a store that was passed on without weights
+            continue
         what, name = f"{case.arm} on {case.task}", f"attention-{case.task}"
         if case.arm == "positional" and name not in pictures:
             model = load(path)
@@ -52,8 +57,11 @@ def _learned(results: Results, out: str | os.PathLike[str]) -> dict[str, tuple[s
                 caption = f"Learned attention, {what}, seed 0: row i shows where node i reads from."
                 pictures[name] = caption, rendered(attention_map(model.attention(), what), "png")
         elif isinstance(case.trial.model, Selector) and results.study.panels(results.preset):
-            caption = f"Weights before and after training, {what}, seed 0: rows and columns are tokens, then positions."
-            figure = weight_maps(_before_and_after(case.trial, path), what)
+            caption = (
+                f"Weights before and after training, {what}, seed 0. W has a column for every dimension of e_query, "
+                "V a row for every output; lines part tokens from positions."
+            )
+            figure = weight_maps(_before_and_after(case.trial, path), what, dim=case.trial.model.dim)
             pictures["weights-" + re.sub(r"[^\w=]+", "-", case.arm)] = caption, rendered(figure, "png")
     return pictures
 
@@ -63,7 +71,8 @@ def _before_and_after(trial: Trial, path: Path) -> dict[str, Tensor]:
     sizes = trial.model
     assert isinstance(sizes, Selector)
     found: dict[str, Tensor] = {}
+    shown = 4 * sizes.dim  # columns of V: a picture of all would not show the few that matter
     for when, held in (("start", sizes.init(stream(0, "weights"))), ("end", load(path).state_dict())):
         matrices = sizes.matrices({name: tensor.unsqueeze(0) for name, tensor in held.items()})
-        found |= {f"{name}, {when}": matrix[0] for name, matrix in zip(("W", "V"), matrices, strict=True)}
-    return {name: found[name] for name in ("W, start", "W, end", "V, start", "V, end")}
+        found |= {f"W, {when}": matrices[0][0], f"V, {when}, first {shown} columns": matrices[1][0, :, :shown]}
+    return dict(sorted(found.items(), key=lambda entry: (entry[0][0] == "V", "end" in entry[0])))

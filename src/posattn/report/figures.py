@@ -5,8 +5,8 @@ from collections.abc import Callable
 from functools import partial
 from io import BytesIO
 from statistics import median
+from typing import Any
 
-from jaxtyping import Float
 from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -68,13 +68,11 @@ def _drawn(results: Results) -> list[Point]:
     by_test_set = all(case.x is None for case in results.cases)
     if results.study.drawn:
         return [point for point in results.points if point.test_set in results.study.drawn]
-    return [point for point in results.points if not (by_test_set and point.test_set == "validation")]
+    return [point for point in results.points if not (by_test_set and point.test_set == "validation" and point.x == 0)]
 
 
 def _through_training(spec: Panel, results: Results, panel: Axes, colours: dict[str, str]) -> None:
     """One score over the steps. What is computed and not trained is drawn as a dotted line over the others."""
-    computed = {case.arm for case in results.cases if isinstance(case.trial, Computed)}
-    trained = {case.arm for case in results.cases} - computed
     for arm, colour in colours.items():
         points = [point for point in results.points if (point.arm, point.test_set) == (arm, spec.score)]
         points = [point for point in points if point.x > 0 or not (spec.inverse or spec.log_steps)]
@@ -83,9 +81,8 @@ def _through_training(spec: Panel, results: Results, panel: Axes, colours: dict[
             continue
         steps = [point.x for point in points]
         values = [tuple(1 / value if spec.inverse else value for value in point.ours) for point in points]
-        dotted = bool(trained) and arm in computed
         (line,) = panel.plot(steps, [median(found) for found in values], label=arm, color=colour, linewidth=1.2)
-        if dotted:
+        if arm in _computed(results):
             line.set(linestyle=":", linewidth=2, zorder=3)
         lows, highs = [min(found) for found in values], [max(found) for found in values]
         panel.fill_between(steps, lows, highs, color=colour, alpha=0.18, linewidth=0)
@@ -114,7 +111,9 @@ def _panel(points: list[Point], results: Results, panel: Axes, colours: dict[str
         x = [point.x for point in line]
         label = f"{arm}, {test_set}" if several else arm
         marker = "s" if test_set in ("validation", *results.study.drawn[1:]) else "o"
-        style = {"color": colours[arm], "marker": marker, "markersize": 3}
+        style: dict[str, Any] = {"color": colours[arm], "marker": marker, "markersize": 3}
+        if arm in _computed(results):
+            style |= {"linestyle": ":", "zorder": 3}
         panel.plot(x, [point.median for point in line], label=label, **style)
         panel.fill_between(
             x, [min(point.ours) for point in line], [max(point.ours) for point in line], color=colours[arm], alpha=0.18,
@@ -122,7 +121,8 @@ def _panel(points: list[Point], results: Results, panel: Axes, colours: dict[str
         )  # fmt: skip
         known = [(point.x, point.published_median) for point in line if point.published_median is not None]
         if known:
-            panel.plot(*zip(*known, strict=True), label=f"{label} (published)", linestyle="--", **style, alpha=0.6)
+            style["linestyle"] = "--"
+            panel.plot(*zip(*known, strict=True), label=f"{label} (published)", **style, alpha=0.6)
     if points[0].task in results.study.levels:
         _level(panel, *results.study.levels[points[0].task])
     if logarithmic:
@@ -138,18 +138,26 @@ def _panel(points: list[Point], results: Results, panel: Axes, colours: dict[str
     panel.grid(alpha=0.25)
 
 
+def _computed(results: Results) -> set[str]:
+    """Arms that are computed, where others are trained."""
+    found = {case.arm for case in results.cases if isinstance(case.trial, Computed)}
+    return found if any(case.arm not in found for case in results.cases) else set()
+
+
 def _level(panel: Axes, value: float, label: str) -> None:
     panel.axhline(value, color="#555555", linestyle="--", linewidth=1, label=label)
 
 
-def weight_maps(matrices: dict[str, Float[Tensor, "rows columns"]], title: str) -> Figure:
-    """Matrices as pictures side by side, each on a scale that is symmetric around 0."""
+def weight_maps(matrices: dict[str, Tensor], title: str, *, dim: int) -> Figure:
+    """W (tokens and positions below each other) and V (beside each other), on scales that are symmetric around 0."""
     figure = Figure(figsize=(3.0 * len(matrices), 3.2), layout="constrained")
     axes = figure.subplots(1, len(matrices), squeeze=False)[0]
     for panel, (name, matrix) in zip(axes, matrices.items(), strict=True):
         values = matrix.detach().cpu().numpy()
         most = max(float(abs(values).max()), 1e-12)
         drawn = panel.imshow(values, vmin=-most, vmax=most, cmap="RdBu", aspect="auto", interpolation="nearest")
+        part = panel.axhline if name.startswith("W") else panel.axvline
+        part(dim - 0.5, color="#555555", linewidth=0.6)
         panel.set_title(name, fontsize=8)
         panel.tick_params(labelsize=6)
         figure.colorbar(drawn, ax=panel, shrink=0.8).ax.tick_params(labelsize=6)

@@ -47,8 +47,8 @@ def page(results: Results, curves: tuple[str, bytes], learned: list[tuple[str, b
 </head>
 <body>
 <h1>{escape(study.question)}</h1>
-<p>Study <code>{escape(study.name)}</code>, preset <code>{escape(results.preset)}</code>, answers
-{escape(study.answers)} of {escape(study.paper)}.</p>
+<p>Study <code>{escape(study.name)}</code>, preset <code>{escape(results.preset)}</code>. {escape(study.paper)}:
+{escape(study.answers)}.</p>
 {_figure(*curves)}
 <h2>Every figure</h2>
 <div class="wide"><table><thead><tr>{head}</tr></thead><tbody>

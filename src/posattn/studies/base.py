@@ -1,6 +1,7 @@
 """What a study is: which trials answer which question, and what was published for them."""
 
 import dataclasses
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from copy import copy
@@ -13,6 +14,9 @@ from posattn.errors import PosattnError, require, unknown
 from posattn.studies.computed import Computed
 from posattn.train import Trial
 from posattn.train.language import LanguageTrial
+
+#: Among the values of a choice: any number above 0.
+NUMBER = "a number"
 
 PRESETS = {
     "smoke": "seconds: shows that everything runs",
@@ -88,7 +92,7 @@ class Study(ABC):
     drawn: ClassVar[tuple[str, ...]] = ()  # which of them the picture shows; none: all
     levels: ClassVar[Mapping[str, tuple[float, str]]] = {}  # published ones, with what they are, by panel
     notes: ClassVar[tuple[str, ...]] = ()  # corrections and deviations, printed under every table
-    choices: ClassVar[Mapping[str, tuple[str, ...]]] = {}  # what no source settles: its values, the default first
+    choices: ClassVar[Mapping[str, tuple[str, ...]]] = {}  # what no source settles: values or NUMBER, the default first
     chosen_values: Mapping[str, str] = {}  # those that were chosen otherwise
     language_model: str | None = None  # for a study that can fine-tune one: its name or folder, where not the preset's
 
@@ -102,10 +106,11 @@ class Study(ABC):
         """The same study with some choices made otherwise."""
         for name, value in values.items():
             if name not in self.choices:
-                require(bool(self.choices), f"{name}={value}: study '{self.name}' leaves nothing to choose.")
-                raise unknown(f"choice of study '{self.name}'", name, self.choices)
-            if value not in self.choices[name]:
-                raise unknown(f"value of {name}", value, self.choices[name])
+                nothing = f"option {name}={value}: study '{self.name}' leaves nothing to choose, leave it out."
+                require(bool(self.choices), nothing)
+                raise unknown(f"option of study '{self.name}'", name, self.choices)
+            if value not in self.choices[name] and not (NUMBER in self.choices[name] and _positive(value)):
+                raise unknown(f"value of option {name}", value, self.choices[name])
         study = copy(self)
         study.chosen_values = {name: value for name, value in values.items() if value != self.choices[name][0]}
         return study
@@ -118,12 +123,12 @@ class Study(ABC):
         """The scores that are followed through training, for a study that shows them; else none."""
         return ()
 
-    def place(self, case: Case, test_set: str) -> tuple[str, float]:
-        """The panel and the place on its axis of a test set's final score."""
+    def places(self, case: Case, test_set: str) -> list[tuple[str, float]]:
+        """The panels, and the places on their axes, of a test set's final score."""
         if case.x is not None:
-            return case.task, case.x
-        # A validation set lies beside c = 1 and is drawn at 0.
-        return case.task, float(test_set.removeprefix("c=")) if test_set.startswith("c=") else 0.0
+            return [(case.task, case.x)]
+        # A validation set lies beside c = 1: in tables at 0, and not drawn.
+        return [(case.task, float(test_set.removeprefix("c=")) if test_set.startswith("c=") else 0.0)]
 
     def remarks(self) -> list[str]:
         """What has to be said under every table of the study."""
@@ -161,6 +166,13 @@ class Study(ABC):
 
 
 REGISTRY: dict[str, Study] = {}
+
+
+def _positive(text: str) -> bool:
+    try:
+        return 0 < float(text) < math.inf
+    except ValueError:
+        return False
 
 
 S = TypeVar("S", bound=Study)

@@ -3,7 +3,7 @@
 import json
 import math
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -32,9 +32,10 @@ class Descent(Computed):
     lengths: tuple[int, ...] = ()
     subsets: tuple[int, ...] = ()
 
+    kind: ClassVar[str] = "population descent"
+
     def to_json(self) -> str:
-        fields = {"kind": "population descent", "task": "selection", "optimiser": {"steps": self.steps}}
-        return json.dumps(canonical(fields | asdict(self)), sort_keys=True, separators=(",", ":"))
+        return _described(self.kind, self.steps, asdict(self))
 
     @property
     def sets(self) -> dict[str, tuple[int, int]]:
@@ -69,8 +70,7 @@ class Descent(Computed):
 class Slope(Descent):
     """The line that 1/loss tends to, of slope 4η/(T − 1), through descent's own point at half of its first phase."""
 
-    def to_json(self) -> str:
-        return super().to_json().replace("population descent", "predicted slope")
+    kind = "predicted slope"
 
     @property
     def test_sets(self) -> list[str]:
@@ -98,8 +98,7 @@ class Floor(Computed):
     kappa: float = 0.5
 
     def to_json(self) -> str:
-        fields = {"kind": "floor", "task": "selection", "optimiser": {"steps": 0}}
-        return json.dumps(canonical(fields | asdict(self)), sort_keys=True, separators=(",", ":"))
+        return _described("floor", 0, asdict(self))
 
     @property
     def test_sets(self) -> list[str]:
@@ -108,3 +107,8 @@ class Floor(Computed):
     def scores(self) -> list[dict[str, Any]]:
         floor = selection.fcn_floor(self.width, T=self.T, q=self.q, d=self.d, kappa=self.kappa)
         return [{"set": "validation", "step": 0, "loss": floor, "metric": None}]
+
+
+def _described(kind: str, steps: int, fields: dict[str, Any]) -> str:
+    whole = {"kind": kind, "task": "selection", "optimiser": {"steps": steps}} | fields
+    return json.dumps(canonical(whole), sort_keys=True, separators=(",", ":"))

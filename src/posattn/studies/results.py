@@ -1,17 +1,22 @@
 """What came out of a study: every seed's figure at every point, beside the published ones, read from the store."""
 
+import json
 import math
 import os
 import statistics
 from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
 
+import posattn
 from posattn import engine
 from posattn.engine import Reporter, Store
 from posattn.errors import PosattnError, require
+from posattn.files import write_whole
 from posattn.studies import computed, record
 from posattn.studies.base import Case, Study, get
 from posattn.studies.computed import Computed
@@ -194,10 +199,7 @@ def _points(
         trials = [case.seeded(seed) for seed in range(seeds[case.arm])]
         ends = [_last(rows[trial.id]) for trial in trials]
         if study.figures:
-            derived = [
-                study.derive(case, end, store.path(trial) / "weights.safetensors")
-                for trial, end in zip(trials, ends, strict=True)
-            ]
+            derived = [_derived(study, case, end, store.path(trial)) for trial, end in zip(trials, ends, strict=True)]
             for name in study.figures:
                 assert case.x is not None
                 ours = tuple(float(found[name]) for found in derived)
@@ -206,9 +208,24 @@ def _points(
             points += _through_training(case, [rows[trial.id] for trial in trials], followed)
         else:
             for name, members in _groups(case).items():
-                ours, (panel, x) = tuple(_score(study, end, members) for end in ends), study.place(case, name)
-                points.append(Point(panel, case.arm, name, x, ours, tuple(case.published(name))))
+                ours = tuple(_score(study, end, members) for end in ends)
+                for panel, x in study.places(case, name):
+                    points.append(Point(panel, case.arm, name, x, ours, tuple(case.published(name))))
     return points
+
+
+def _derived(study: Study, case: Case, rows: list[dict[str, Any]], folder: Path) -> Mapping[str, float]:
+    """A trial's derived figures: what was kept beside its scores by this version, or derived now, and kept."""
+    path = folder / f"figures-{study.name}.json"
+    try:
+        held = json.loads(path.read_bytes())
+        if held["version"] == posattn.__version__ and set(held["figures"]) == set(study.figures):
+            return held["figures"]
+    except (OSError, ValueError, KeyError, TypeError):
+        pass  # not there, or not whole: derived again
+    found = dict(study.derive(case, rows, folder / "weights.safetensors"))
+    write_whole(path, json.dumps({"version": posattn.__version__, "figures": found}).encode())
+    return found
 
 
 def _through_training(case: Case, rows: list[list[dict[str, Any]]], followed: list[str]) -> list[Point]:

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from posattn.nn import Selector
-from posattn.studies.base import Case, Study
-from posattn.studies.closed_form import Descent
+from posattn.studies.base import NUMBER, Case, Study
+from posattn.studies.closed_form import Descent, Slope
 from posattn.train import Data, Evaluation, Optimiser, Trial
 
 #: Batches that are drawn at once; all of them are fresh.
@@ -54,13 +54,15 @@ PAPER = "Wang et al. 2024 (arXiv 2406.06893)"
 CHOICES = {
     "keys": ("tokens", "with-query"),
     "query": ("certificate", "sum"),
+    "query_scale": ("auto", NUMBER),
     "kappa": ("0.5", "1"),
     "redraw": ("sample", "step"),
 }
 
 WHAT_THEY_MEAN = {
-    "keys": {"tokens": "the query attends to the tokens", "with-query": "and to itself, scaled by 1/(2q)"},
+    "keys": {"tokens": "the query attends to the tokens", "with-query": "and to itself"},
     "query": {"certificate": "e_query = E_y(E_yᵀE_y)⁻¹1", "sum": "e_query = Σ e_j"},
+    "query_scale": {"auto": "1, or 1/(2q) where the query attends to itself"},
     "kappa": {"0.5": "loss ½E‖f − y‖²", "1": "loss E‖f − y‖²"},
     "redraw": {"sample": "stochastic encodings anew for every sample", "step": "anew for every step"},
 }
@@ -70,6 +72,9 @@ LEVEL, LEVEL_LABEL = 0.15, "published: fixed ≥ 0.15"
 
 #: How the encodings are called in tables: what stays the same for all samples is “fixed”.
 ARMS = {"one-hot": "one-hot", "near-orthogonal": "fixed near-orthogonal", "stochastic": "stochastic"}
+
+
+CLOSED_FORMS = {Descent: "closed form, one-hot", Slope: "slope 4η/(T − 1)"}
 
 
 class SelectionStudy(Study):
@@ -85,31 +90,28 @@ class SelectionStudy(Study):
         """A selector with one of the encodings, by the study's choices."""
         return selector(protocol, encoding, {name: self.choice(name) for name in self.choices}, **options)
 
-    def closed_form(self, protocol: Protocol, kind: type[Descent] = Descent) -> Case:
-        """Descent on the population loss by the same step sizes, or what it tends to."""
-        descent = kind(
-            T=protocol.length,
-            q=protocol.subset,
-            d=protocol.dim,
-            eta=1.0,
-            kappa=float(self.choice("kappa")),
-            steps=protocol.steps,
-            every=protocol.every,
-            drop_from=DROP_FROM,
-            factor=DROP_BY,
-            lengths=protocol.lengths,
-            subsets=protocol.subsets,
-        )
-        return Case(
-            task="selection", arm="closed form, one-hot" if kind is Descent else "slope 4η/(T − 1)", trial=descent
-        )
+    def closed_forms(self, protocol: Protocol, *kinds: type[Descent]) -> list[Case]:
+        """Descent on the population loss by the same step sizes, and what it tends to.
+
+        It is known where the query attends to the tokens alone, and unscaled: else there is none.
+        """
+        if (self.choice("keys"), self.choice("query_scale")) != ("tokens", "auto"):
+            return []
+        sizes: dict[str, Any] = {"T": protocol.length, "q": protocol.subset, "d": protocol.dim}
+        sizes |= {"lengths": protocol.lengths, "subsets": protocol.subsets, "kappa": float(self.choice("kappa"))}
+        steps: dict[str, Any] = {"eta": 1.0, "steps": protocol.steps, "every": protocol.every}
+        steps |= {"drop_from": DROP_FROM, "factor": DROP_BY}
+        return [Case(task="selection", arm=CLOSED_FORMS[kind], trial=kind(**sizes, **steps)) for kind in kinds]
 
     def case(self, trial: Trial, arm: str | None = None, **where: Any) -> Case:
         assert isinstance(trial.model, Selector)
         return Case(task="selection", arm=arm or ARMS[trial.model.encoding], trial=trial, **where)
 
     def remarks(self) -> list[str]:
-        chosen = [f"{name}={self.choice(name)} ({WHAT_THEY_MEAN[name][self.choice(name)]})" for name in self.choices]
+        chosen = []
+        for name in self.choices:
+            meaning = WHAT_THEY_MEAN[name].get(self.choice(name))
+            chosen.append(f"{name}={self.choice(name)}" + (f" ({meaning})" if meaning else ""))
         return [*super().remarks(), *([f"Choices that no source settles: {'; '.join(chosen)}."] if chosen else [])]
 
 
@@ -126,15 +128,16 @@ def selector(
     A table of fixed encodings reaches to the longest test inputs, of which training sees the first T.
     """
     chosen = {name: values[0] for name, values in CHOICES.items()} | dict(choices)
-    kappa, with_query = float(chosen["kappa"]), chosen["keys"] == "with-query"
+    kappa, scale = float(chosen["kappa"]), chosen["query_scale"]
+    usual = 1 / (2 * protocol.subset) if chosen["keys"] == "with-query" else 1.0
     model = {
-        "length": max(protocol.length, *protocol.lengths) if encoding == "near-orthogonal" else protocol.length,
+        "length": max((protocol.length, *protocol.lengths)) if encoding == "near-orthogonal" else protocol.length,
         "dim": protocol.dim,
         "encoding": encoding,
         "encoding_dim": None if encoding == "one-hot" else protocol.encoding_dim,
         "keys": chosen["keys"],
         "query": chosen["query"],
-        "query_scale": 1 / (2 * protocol.subset) if with_query else 1.0,
+        "query_scale": usual if scale == "auto" else float(scale),
     }
     return Trial(
         task="selection",

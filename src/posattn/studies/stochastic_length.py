@@ -21,7 +21,7 @@ ARMS = {"stochastic": "anywhere", "fixed": "first"}
 
 @dataclass(frozen=True, kw_only=True)
 class Protocol:
-    samples: int
+    samples: int  # that are drawn at once; all of them are fresh
     batch: int
     steps: int
     places: int = 32
@@ -33,8 +33,8 @@ class Protocol:
 
 PROTOCOLS = {
     "smoke": Protocol(samples=56, batch=8, steps=8, embed_dim=8, encoding_dim=8, layers=2, test_samples=16),
-    "quick": Protocol(samples=70_000, batch=128, steps=3000),
-    "paper": Protocol(samples=700_000, batch=512, steps=30_000),
+    "quick": Protocol(samples=8960, batch=128, steps=3000),
+    "paper": Protocol(samples=35_840, batch=512, steps=30_000),
 }
 
 
@@ -50,12 +50,13 @@ class StochasticLength(Study):
     cost = {"smoke": "seconds", "quick": "5 min, 2 cores, a task", "paper": "10 min, H200"}
     notes = (
         "Both arms are the same model without biases, with 32 places in sinusoidal encodings; “stochastic” trains and "
-        "tests with places drawn anew for every sample, “fixed” with the first ones, of which it has seen eight.",
+        "tests with places drawn anew for every sample, and no sample is seen twice; “fixed” with the first places, of "
+        "which it has seen eight.",
         "Losses of different lengths are not on one scale: a sum of more numbers is larger.",
     )
 
-    def place(self, case: Case, test_set: str) -> tuple[str, float]:
-        return case.task, float(test_set.removeprefix("length "))
+    def places(self, case: Case, test_set: str) -> list[tuple[str, float]]:
+        return [(case.task, float(test_set.removeprefix("length ")))]
 
     def cases(self, task: str, preset: str) -> list[Case]:
         protocol = PROTOCOLS[preset]
@@ -73,7 +74,7 @@ class StochasticLength(Study):
                     encoding_dim=protocol.encoding_dim,
                     bias=False,
                 ),
-                data=Data(samples=protocol.samples, batch=protocol.batch, options=options, lengths=TRAINED),
+                data=Data(samples=protocol.samples, batch=protocol.batch, options=options, lengths=TRAINED, fresh=True),
                 optimiser=Optimiser(
                     steps=protocol.steps, lr=1e-3, schedule="cosine", warmup=protocol.steps // 50, clip=1.0
                 ),

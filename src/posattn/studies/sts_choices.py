@@ -9,10 +9,10 @@ which scale, the factor of the loss, and whether encodings change with every sam
 
 import dataclasses
 
-from posattn.studies.base import Case, Panel, register
+from posattn.studies.base import NUMBER, Case, Panel, register
 from posattn.studies.selection import CHOICES, PROTOCOLS, SelectionStudy, selector
 
-STEPS = {"smoke": 8, "quick": 2500, "paper": 20_000}
+STEPS = {"smoke": 8, "quick": 3000, "paper": 20_000}
 
 
 @register
@@ -43,8 +43,11 @@ class StsChoices(SelectionStudy):
     def cases(self, task: str, preset: str) -> list[Case]:
         protocol = dataclasses.replace(PROTOCOLS[preset], steps=STEPS[preset])
         changed = {"defaults": {}} | {
-            f"{name}={value}": {name: value} for name, (_, *others) in CHOICES.items() for value in others
+            f"{name}={value}": {name: value}
+            for name, (_, *others) in CHOICES.items()
+            for value in others
+            if value != NUMBER
         }
         found = [self.case(selector(protocol, "stochastic", values), arm) for arm, values in changed.items()]
-        unscaled = selector(protocol, "stochastic", {"keys": "with-query"}, query_scale=1.0)
+        unscaled = selector(protocol, "stochastic", {"keys": "with-query", "query_scale": "1"})
         return [*found, self.case(unscaled, "keys=with-query, unscaled")]

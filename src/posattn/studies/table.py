@@ -52,7 +52,7 @@ def _row(point: Point, *, by_scale: bool, counted: bool) -> tuple[str, ...]:
         f"{value:.4f}" if point.test_set.startswith("cosine") else f"{value:.{digits}e}"
         for value, digits in ((point.median, 2), (min(point.ours), 1), (max(point.ours), 1))
     )
-    spread = f"{lowest}…{highest}" if len(point.ours) > 1 else "–"
+    spread = f"{lowest}…{highest}" if len(set(point.ours)) > 1 else "–"
     return (
         point.task,
         point.arm,

@@ -75,11 +75,17 @@ class NumericTask(Task):
             count, nodes, low=low, high=high, avoid=avoid, integers=integers, generator=generator, dtype=dtype
         )
         x = numbers.unsqueeze(-1)
-        if places is None:
-            return x, self._solve(x)
-        require(places >= nodes, f"places={places}: {nodes} numbers need as many places or more.")
         if placed not in PLACED:
             raise unknown("placed", placed, PLACED)
+        if places is None:
+            require(
+                placed == PLACED[0], f"placed={placed!r}: without places there is nothing to choose. Pass places=32."
+            )
+            return x, self._solve(x)
+        require(
+            isinstance(places, int) and places >= nodes,
+            f"places={places!r}: {nodes} numbers need as many places or more, a whole number.",
+        )
         if placed == "first":
             stand = torch.arange(nodes, device=x.device).repeat(count, 1)
         else:  # the places of the largest of iid uniforms are a uniform subset

@@ -4,6 +4,7 @@
 averaging of Sanford, Hsu, Telgarsky 2023: every token has a subset of its own.
 """
 
+import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -40,6 +41,10 @@ class SelectionTask(Task):
 
     metric_name = "squared error"
 
+    def __post_init__(self) -> None:
+        real = isinstance(self.kappa, (int, float)) and 0 < self.kappa < math.inf
+        require(real, f"kappa={self.kappa!r}: the squared error's weight is above 0 and finite. Use 0.5 or 1.")
+
     def sample(
         self,
         count: int,
@@ -56,9 +61,13 @@ class SelectionTask(Task):
         if redraw not in REDRAWS:
             raise unknown("redraw", redraw, REDRAWS)
         where = drawing_device(count, generator, device)
+        for name, value in (("subset_size", subset_size), ("length", length), ("dim", dim)):
+            whole = isinstance(value, int) and not isinstance(value, bool)
+            require(whole, f"{name}={value!r}: it must be a whole number.")
         require(
             1 <= subset_size <= length,
-            f"subset_size={subset_size}, length={length}: a subset has at least one token and at most all of them.",
+            f"subset_size={subset_size}, length={length}: a subset has at least one token and at most all of them. "
+            f"Use subset_size=1 or more, and a length of at least {max(subset_size, 1)}.",
         )
         require(dim >= 1, f"dim={dim}: a token has at least one coordinate.")
         require(dtype.is_floating_point, f"dtype={dtype}: normal variables are floating point. Use torch.float32.")

@@ -50,7 +50,7 @@ class Trajectory:
     loss: Float[np.ndarray, " kept"]
 
 
-def loss(v: Numbers, g: Numbers, *, T: int, q: int, d: int, kappa: float = 0.5) -> Numbers:
+def loss(v: Numbers, g: Numbers, T: int, q: int, d: int, kappa: float = 0.5) -> Numbers:
     """κ·E‖f − y‖² = κd[v²S − 2vp + 1/q], and κd/q at v = 0.
 
     T and q may be others than those trained with, where the gap stays what it was: one-hot positions keep it for every
@@ -62,7 +62,7 @@ def loss(v: Numbers, g: Numbers, *, T: int, q: int, d: int, kappa: float = 0.5) 
     return kappa * d * (q * (v * p - 1 / q) ** 2 + (T - q) * (v * r) ** 2)
 
 
-def gradient(v: Numbers, g: Numbers, *, T: int, q: int, d: int, kappa: float = 0.5) -> Gradient:
+def gradient(v: Numbers, g: Numbers, T: int, q: int, d: int, kappa: float = 0.5) -> Gradient:
     """What a step of descent takes off: v ← v − η·gradient.v, γ ← γ − η·gradient.g.
 
     These are the coefficients of the matrices' gradients. The loss as a function of two numbers has the derivatives
@@ -76,13 +76,13 @@ def gradient(v: Numbers, g: Numbers, *, T: int, q: int, d: int, kappa: float = 0
 
 
 def trajectory(
-    *,
     T: int,
     q: int,
     d: int,
     eta: float | Float[np.ndarray, " steps"],
     steps: int,
     kappa: float = 0.5,
+    *,
     every: int = 1,
 ) -> Trajectory:
     """Gradient descent on the population loss from v = γ = 0, at the steps 0, every, 2·every … up to `steps`.
@@ -111,7 +111,7 @@ def trajectory(
         v = g = np.array(math.nan)
     if not np.isfinite(v + g).all():
         raise PosattnError(
-            f"eta={sizes.max():g}: descent diverges. Take smaller steps: v settles below q/κ = {q / kappa:g}."
+            f"eta={sizes.max():g}: descent diverges. Take smaller steps: it settles with eta below q/κ = {q / kappa:g}."
         )
     return Trajectory(step, v, g, np.asarray(loss(v, g, T=T, q=q, d=d, kappa=kappa)))
 
@@ -135,14 +135,14 @@ def _descend(T: int, q: int, d: int, rates: Iterable[float]) -> Iterator[tuple[f
         yield v, g
 
 
-def best_v(g: Numbers, *, T: int, q: int) -> Numbers:
+def best_v(g: Numbers, T: int, q: int) -> Numbers:
     """The v of smallest loss at a gap, p/S: 1 at g = 0, more at a greater gap where q < T, and 1 again in the limit."""
     _check(T, q)
     p, r = _attention(g, T, q)
     return p / (q * p**2 + (T - q) * r**2)
 
 
-def best_loss(g: Numbers, *, T: int, q: int, d: int, kappa: float = 0.5) -> Numbers:
+def best_loss(g: Numbers, T: int, q: int, d: int, kappa: float = 0.5) -> Numbers:
     """The smallest loss at a gap, κd(T − q)e^(−2g)/(q(q + (T − q)e^(−2g)))."""
     _check(T, q, d, kappa)
     p, r = _attention(g, T, q)
@@ -161,12 +161,12 @@ def inverse_loss_slope(T: int, eta: float) -> float:
     return 4 * float(_positive("eta", eta)) / (T - 1)
 
 
-def asymptote(t: Numbers, *, T: int, eta: float) -> Numbers:
+def asymptote(t: Numbers, T: int, eta: float) -> Numbers:
     """What the loss after t steps tends to, (T − 1)/(4ηt), for every κ, d and q < T."""
     return 1 / (inverse_loss_slope(T, eta) * _positive("t", t))
 
 
-def fcn_floor(m: int, *, T: int, q: int, d: int, kappa: float = 0.5) -> float:
+def fcn_floor(m: int, T: int, q: int, d: int, kappa: float = 0.5) -> float:
     """The least loss of any function of y and of m linear features of X, such as a network with m first-layer units.
 
     κ(Td − m)(T − q)/(qT(T − 1)) for d ≤ m ≤ Td; below d, κ[(d − m)/T + d(T − q)/(qT)]; above Td, 0. Some function
@@ -177,7 +177,7 @@ def fcn_floor(m: int, *, T: int, q: int, d: int, kappa: float = 0.5) -> float:
     and (T − 1)d smaller ones (T − q)/(qT(T − 1)). The best features take the largest m.
     """
     _check(T, q, d, kappa)
-    require(m >= 0, f"m={m}: a network has no fewer than 0 features. Use 0 or more.")
+    require(_whole(m) and m >= 0, f"m={m}: a network has a whole number of features, 0 or more.")
     means, contrasts = max(d - m, 0), min(max(T * d - m, 0), (T - 1) * d)
     return kappa * (means / T + contrasts * (T - q) / (q * T * (T - 1)))
 
@@ -202,7 +202,13 @@ def _positive(name: str, values: Numbers) -> np.ndarray:
     return array
 
 
+def _whole(value: object) -> bool:
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+
+
 def _check(T: int, q: int = 1, d: int = 1, kappa: float = 0.5) -> None:
+    for name, value in (("T", T), ("q", q), ("d", d)):
+        require(_whole(value), f"{name}={value!r}: it must be a whole number.")
     require(T >= 2, f"T={T}: with fewer than two tokens there is nothing to select. Use T ≥ 2.")
     require(1 <= q <= T, f"q={q}, T={T}: a subset has at least one token and at most all of them.")
     require(d >= 1, f"d={d}: a token has at least one coordinate.")

@@ -20,11 +20,14 @@ def sample_shapes(trial: Trial) -> dict[str, Shapes]:
     task = tasks.get(trial.task, **trial.task_options)
     drawn = {f"data of length {length}": options_at(trial, length) for length in trial.data.lengths}
     drawn = drawn or {"data": options_at(trial, None)}
+    counts = dict.fromkeys(drawn, trial.optimiser.steps * trial.data.batch)
     drawn |= {f"test set '{name}'": options for name, options in sorted(trial.evaluation.sets.items())}
     found = {}
     for name, options in drawn.items():
         try:
             found[name] = _tried(trial.model, task, tuple(options.items()))
+            reason = trial.model.misfortune(counts.get(name, trial.evaluation.samples), found[name])
+            require(reason is None, reason or "")
         except PosattnError as error:
             raise PosattnError(f"trial {trial.id}, {name}: {error}") from None
     return found

@@ -27,7 +27,7 @@ from posattn.train.streams import stream
 from posattn.train.trial import Trial
 
 #: Test samples that go through a model at once, or a training batch's number where that is larger.
-EVALUATED_TOGETHER = 1000
+EVALUATED_TOGETHER = 250
 
 #: Steps that run before a CUDA graph is captured; their effect is undone.
 WARM_UP = 3
@@ -72,6 +72,9 @@ class Fleet:
             keep_freed_memory()
         size = len(trials) if cuda else chunk_size(trials[0], len(trials))
         self.parameters = FlatParameters([t.model for t in trials], [self._first(t, dtype) for t in trials], chunk=size)
+        for name in self.parameters.architecture.measures(self.parameters.chunks[0]):
+            taken = name in trials[0].evaluation.sets
+            require(not taken, f"a test set is called '{name}', which is a figure of the weights: rename it.")
         self.forward = self.parameters.architecture.form(device=self.device, precision=self.precision)
         self.workers = Workers(1 if cuda else len(self.parameters.spans))
         self.task = tasks.get(trials[0].task, **trials[0].task_options)
