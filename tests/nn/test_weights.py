@@ -24,7 +24,7 @@ from posattn import (
     StandardTransformer,
     load,
 )
-from posattn.nn import ConnectedNetwork, ExactPositionalTransformer, SelectorTransformer
+from posattn.nn import ConnectedNetwork, ExactPositionalTransformer, PlacedTransformer, SelectorTransformer
 from posattn.nn.architecture import ARCHITECTURES
 
 SMALL: dict[str, Any] = {"embed_dim": 6, "hidden_dim": 5, "layers": 2, "length": 4}
@@ -37,6 +37,7 @@ MODELS: list[Callable[[], Any]] = [
     lambda: PositionalTransformer(**SMALL, encoding=MATRIX, constants=MATRIX[:, :1]),
     lambda: PositionalTransformer(**SMALL, encoding="near-orthogonal", encoding_dim=7, constants="stochastic"),
     lambda: ExactPositionalTransformer(**SMALL),
+    lambda: PlacedTransformer(**SMALL, encoding="sinusoidal"),
     lambda: StandardTransformer(**SMALL),
     lambda: StandardTransformer(**SMALL, rotary=True, append_encoding=False, scratchpad=0),
     lambda: HybridTransformer(**SMALL, encoding="binary"),
@@ -58,7 +59,7 @@ def inputs_of(model: Any, dtype: torch.dtype) -> tuple[Tensor, ...]:
     x = torch.randn(3, 4, 1, generator=generator, dtype=dtype)
     if isinstance(model, SelectorTransformer | ConnectedNetwork):
         return x, torch.tensor([[0, 2], [1, 3], [2, 3]]), torch.arange(3)
-    return (x,)
+    return (x, torch.arange(4).repeat(3, 1)) if isinstance(model, PlacedTransformer) else (x,)
 
 
 @pytest.fixture
