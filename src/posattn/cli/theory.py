@@ -1,0 +1,72 @@
+"""What theory says about a model."""
+
+import json
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from posattn.cli.app import Json, app
+from posattn.errors import PosattnError
+
+
+@app.command("resources")
+def print_resources(
+    machines: Annotated[int | None, typer.Option(help="N machines of an MPC program.")] = None,
+    words: Annotated[int, typer.Option(help="s words that each may send in a round.")] = 1,
+    rounds: Annotated[int, typer.Option(help="R rounds.")] = 1,
+    nodes: Annotated[int | None, typer.Option(help="N nodes of a standard Transformer.")] = None,
+    layers: Annotated[int, typer.Option(help="L layers of it.")] = 1,
+) -> None:
+    """What simulating an MPC program or a standard Transformer costs: the theorem's figures beside the compiler's.
+
+    Examples: posattn resources --machines 16 --rounds 2; posattn resources --nodes 9 --layers 4
+    """
+    from posattn.compile import resources
+
+    if (machines is None) == (nodes is None):
+        raise PosattnError("name either --machines, for an MPC program, or --nodes, for a standard Transformer.")
+    if machines is not None:
+        found, title = resources.mpc_cost(machines, words, rounds), f"MPC: N = {machines}, s = {words}, R = {rounds}"
+    else:
+        assert nodes is not None
+        found, title = resources.transformer_cost(nodes, layers), f"standard Transformer: N = {nodes}, L = {layers}"
+    table = Table("", "nodes", "layers", "heads", title=title)
+    for one in found:
+        table.add_row(one.what, str(one.nodes), str(one.layers), "–" if one.heads is None else str(one.heads))
+    Console().print(table)
+
+
+@app.command("bounds")
+def print_bounds(
+    file: Annotated[str, typer.Argument(help="A model's file, trained or compiled.")],
+    samples: Annotated[int, typer.Option(help="m: how many samples it was, or would be, trained on.")] = 30_000,
+    delta: Annotated[float, typer.Option(help="δ: the chance that the bound may fail.")] = 0.05,
+    constant: Annotated[float, typer.Option(help="c in the exponent c·L; the paper leaves it open.")] = 1.0,
+    task: Annotated[
+        str | None, typer.Option(help="For a homogeneous model: a task to predict its error on, at other scales.")
+    ] = None,
+    scales: Annotated[list[float] | None, typer.Option("--scale", help="Such a scale c; repeatable.")] = None,
+    as_json: Json = False,
+) -> None:
+    """What theory says about the model in your hand: norms, the terms of Theorem 6.1, and Lipschitz bounds.
+
+    The bound's hidden constants are not public, so its terms are for comparing models with each other; the Lipschitz
+    bounds need no unknown constant.
+
+    Example: posattn bounds runs/3f2a…/weights.safetensors --samples 30000
+    """
+    from posattn.nn import load
+    from posattn.theory import report
+
+    found = report.about(
+        load(file), samples=samples, delta=delta, constant=constant, task=task, scales=tuple(scales or (2.0, 5.0, 10.0))
+    )
+    if as_json:
+        print(json.dumps(dict(found)))
+        return
+    table = Table("quantity", "value", "what it is", title=file)
+    for name, (value, meaning) in found.items():
+        table.add_row(name, value, meaning)
+    Console().print(table)
