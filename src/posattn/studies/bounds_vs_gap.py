@@ -44,7 +44,7 @@ class BoundsVsGap(Study):
     )
 
     def cases(self, task: str, preset: str) -> list[Case]:
-        protocol = replace(PROTOCOLS[preset], schedule="constant", scales=(1,))
+        protocol = replace(PROTOCOLS[preset], schedule="constant", scales=(1,), warmup=0, clip=None)
         few = replace(protocol, samples=FEWEST[preset])
         found = []
         for samples in SAMPLES[preset]:

@@ -43,7 +43,7 @@ PROTOCOLS = {
     ),
     "quick": Protocol(
         samples=30_000, batch=128, steps=2400, lr=1e-3, schedule="cosine", scales=(1, 2, 3, 5, 10), test_samples=1000,
-        sizes={},
+        sizes={}, warmup=48, clip=1.0,
     ),
     # 30,000 samples in batches of 1,000 for 2,001 epochs; Adam, plateau on the training loss (patience 50, factor 0.9).
     "paper": Protocol(

@@ -22,7 +22,7 @@ class OodScale(Study):
     notes = (
         "“homogeneous” is the positional model without biases, trained by the paper's schedule like the others; "
         "“homogeneous, decayed” takes the same number of steps from lr 1e-3 down to 0 by a cosine, after a warm-up of "
-        "2 %, with gradients clipped at 1. The quick preset takes all three from lr 1e-3 down to 0 by a cosine.",
+        "2 %, with gradients clipped at 1. The quick preset does so with all three.",
         "“compiled” is not trained: its weights are compiled from a parallel program (posattn compile) for this "
         "domain, and its error is that of float32 sums.",
     )

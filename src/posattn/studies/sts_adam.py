@@ -21,7 +21,7 @@ class StsAdam(StsLength):
     name = "sts-adam"
     question = "Does Adam learn a selector that works on more tokens, too?"
     answers = "Fig. 5"
-    cost = {"smoke": "seconds", "quick": "3 min, 2 cores", "paper": "2 min, H200"}
+    cost = {"smoke": "seconds", "quick": "2 min, 2 cores", "paper": "2 min, H200"}
     notes = (
         "Adam with lr 1e-3, a third of it from half of all steps on; the paper's rate is not known.",
         *StsLength.notes,

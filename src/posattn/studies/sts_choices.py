@@ -22,7 +22,7 @@ class StsChoices(SelectionStudy):
     answers = "what the paper leaves open"
     choices = {}
     seeds = {"smoke": 2, "quick": 2, "paper": 3}
-    cost = {"smoke": "seconds", "quick": "4 min, 2 cores", "paper": "3 min, H200"}
+    cost = {"smoke": "seconds", "quick": "6 min, 2 cores", "paper": "3 min, H200"}
     notes = (
         "“defaults”: keys are the tokens, the query is the dual certificate, loss ½E‖f − y‖², encodings anew for every "
         "sample, from which each other model differs in what its name says. Losses are shown as trained: those of "

@@ -24,7 +24,7 @@ class StsHeatmap(SelectionStudy):
     name = "sts-heatmap"
     question = "What is left of random first weights?"
     answers = "Fig. 3"
-    cost = {"smoke": "seconds", "quick": "3 min, 2 cores", "paper": "2 min, H200"}
+    cost = {"smoke": "seconds", "quick": "2 min, 2 cores", "paper": "2 min, H200"}
     notes = (
         f"First weights are normal with deviation {DEVIATION}. A block's size is the root mean square of its entries; "
         "columns of W that meet x_query = 0 are never used and not held.",
