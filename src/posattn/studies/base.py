@@ -42,8 +42,9 @@ class Case:
     divisor: float = 1.0
 
     def seeded(self, seed: int) -> Trial | LanguageTrial | Computed:
-        """The trial of one seed; what chance has no part in is the same for all."""
-        return dataclasses.replace(self.trial, seed=seed) if hasattr(self.trial, "seed") else self.trial  # type: ignore
+        if isinstance(self.trial, Computed):
+            return self.trial.seeded(seed)
+        return dataclasses.replace(self.trial, seed=seed)
 
     @property
     def test_sets(self) -> list[str]:

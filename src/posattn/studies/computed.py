@@ -27,6 +27,10 @@ class Computed(ABC):
     def test_sets(self) -> list[str]:
         """The names of its scores."""
 
+    def seeded(self, seed: int) -> "Computed":
+        """The one for a seed; where chance has no part, it is the same for all."""
+        return self
+
     @abstractmethod
     def scores(self) -> list[dict[str, Any]]:
         """One entry with set, step, loss and metric for every score."""

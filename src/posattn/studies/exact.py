@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import torch
@@ -40,6 +40,9 @@ class ExactTrial(Computed):
     @property
     def test_sets(self) -> list[str]:
         return list(self.sets)
+
+    def seeded(self, seed: int) -> "ExactTrial":
+        return replace(self, seed=seed)
 
     def compiled(self) -> Compiled:
         return compile(library.get(PROGRAMS[self.task], self.length), domain=self.domain)

@@ -6,6 +6,7 @@ import os
 import statistics
 from collections import defaultdict
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -217,12 +218,10 @@ def _points(
 def _derived(study: Study, case: Case, rows: list[dict[str, Any]], folder: Path) -> Mapping[str, float]:
     """A trial's derived figures: what was kept beside its scores by this version, or derived now, and kept."""
     path = folder / f"figures-{study.name}.json"
-    try:
+    with suppress(OSError, ValueError, KeyError, TypeError):  # not there, or not whole: derived again
         held = json.loads(path.read_bytes())
         if held["version"] == posattn.__version__ and set(held["figures"]) == set(study.figures):
             return held["figures"]
-    except (OSError, ValueError, KeyError, TypeError):
-        pass  # not there, or not whole: derived again
     found = dict(study.derive(case, rows, folder / "weights.safetensors"))
     write_whole(path, json.dumps({"version": posattn.__version__, "figures": found}).encode())
     return found

@@ -33,10 +33,10 @@ class StsChoices(SelectionStudy):
 
     def panels(self, preset: str) -> tuple[Panel, ...]:
         protocol = PROTOCOLS[preset]
-        T = protocol.lengths[-1]  # noqa: N806
+        longest = protocol.lengths[-1]
         return (
             Panel(title=f"loss, T = {protocol.length}, as trained", score="validation"),
-            Panel(title=f"loss, T = {T}", score=f"T={T}"),
+            Panel(title=f"loss, T = {longest}", score=f"T={longest}"),
             Panel(title="cosine of W with W*", score="cosine W", log=False),
         )
 
