@@ -20,13 +20,20 @@ class Noting(engine.Reporter):
     def __init__(self) -> None:
         self.started: list[tuple[str, int, int]] = []
         self.updates: list[tuple[int, list[float]]] = []
+        self.ended: list[int] = []
         self.said: list[str] = []
 
-    def start(self, title: str, steps: int, done: int) -> None:
+    def start(self, title: str, steps: int, done: int) -> int:
         self.started.append((title, steps, done))
+        return len(self.started) - 1
 
-    def update(self, step: int, losses: list[float]) -> None:
+    def update(self, number: int, step: int, losses: list[float]) -> None:
+        assert 0 <= number < len(self.started)
+        assert number not in self.ended
         self.updates.append((step, losses))
+
+    def end(self, number: int) -> None:
+        self.ended.append(number)
 
     def say(self, message: str) -> None:
         self.said.append(message)

@@ -13,7 +13,7 @@ import safetensors.torch
 import torch
 
 from posattn import engine
-from posattn.engine import Interrupted
+from posattn.engine import Interrupted, local
 from posattn.train import Trial
 from posattn.train.simple import numeric_trials
 
@@ -108,10 +108,33 @@ class Pressing(Noting):
         super().__init__()
         self.times = times
 
-    def start(self, title: str, steps: int, done: int) -> None:
-        super().start(title, steps, done)
+    def start(self, title: str, steps: int, done: int) -> int:
+        number = super().start(title, steps, done)
         for _ in range(self.times):
             signal.raise_signal(signal.SIGINT)
+        return number
+
+
+class PressingLater(Noting):
+    """Presses Ctrl-C when the third fleet starts."""
+
+    def start(self, title: str, steps: int, done: int) -> int:
+        number = super().start(title, steps, done)
+        if number == 2:
+            signal.raise_signal(signal.SIGINT)
+        return number
+
+
+def test_ctrl_c_saves_every_fleet_that_is_on_its_way(tmp_path, monkeypatch):
+    monkeypatch.setitem(local.BESIDE, "cpu", 3)
+    trials = [small_trial(seed=seed, optimiser={"steps": steps}) for steps in (4, 5, 6, 7) for seed in range(2)]
+    with pytest.raises(Interrupted, match="stopped at step 3 of 4, and 2 more fleets beside it"):
+        run(trials, tmp_path / "a", reporter=PressingLater())
+    noting = Noting()
+    run(trials, tmp_path / "a", reporter=noting)
+    assert sorted((steps, done) for _, steps, done in noting.started) == [(4, 3), (5, 2), (6, 1), (7, 0)]
+    run(trials, tmp_path / "whole")
+    assert_equal(tmp_path / "a", tmp_path / "whole", trials)
 
 
 def test_ctrl_c_ends_the_step_first_and_a_second_one_does_not_wait(tmp_path):
@@ -123,6 +146,37 @@ def test_ctrl_c_ends_the_step_first_and_a_second_one_does_not_wait(tmp_path):
         run([small_trial()], tmp_path, reporter=Pressing(2))
     assert not isinstance(caught.value, Interrupted)
     assert signal.getsignal(signal.SIGINT) is before
+    assert len(list(tmp_path.glob("checkpoints/*/*.safetensors"))) == 1
+
+
+def test_ctrl_c_is_heard_after_a_compiler_has_taken_the_signal(tmp_path):
+    """Triton's does so below Python, where nobody sees it: from then on Ctrl-C would end the process unsaved."""
+    program = """
+import ctypes, os, signal, sys
+from posattn import engine
+from posattn.train import Fleet
+from tests.engine.runs import run, small_trial
+
+step = Fleet._step
+
+def compiling(fleet, part):
+    step(fleet, part)
+    if fleet.step == 0:
+        ctypes.CDLL(None).signal(signal.SIGINT, None)  # the default, which ends the process
+    if fleet.step == 2:
+        os.kill(os.getpid(), signal.SIGINT)
+
+Fleet._step = compiling
+try:
+    run([small_trial(optimiser={"steps": 9})], sys.argv[1])
+except engine.Interrupted as stopped:
+    print(stopped)
+"""
+    ended = subprocess.run(
+        [sys.executable, "-c", program, tmp_path], env=ENVIRONMENT, capture_output=True, text=True, check=False
+    )
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert ended.stdout.startswith("stopped at step 3 of 9.")
     assert len(list(tmp_path.glob("checkpoints/*/*.safetensors"))) == 1
 
 

@@ -50,6 +50,38 @@ def test_a_bar_names_all_tasks_of_a_fleet(tmp_path):
     assert len(noting.updates[-1][1]) == 2
 
 
+def shaped() -> list[Trial]:
+    """Two trials each of three shapes, of 4, 6 and 5 steps."""
+    shapes = [{}, {"optimiser": {"steps": 6}}, {"optimiser": {"steps": 5}, "evaluation": {"every": 2}}]
+    return [small_trial(seed=seed, **fields) for fields in shapes for seed in range(2)]
+
+
+@pytest.mark.parametrize(
+    ("most", "turns"),
+    [
+        (1, "4444" + "666666" + "55555"),
+        (2, "4" + "46" * 3 + "65" * 3 + "55"),  # one takes a step before the next is planned
+        (3, "4" + "46" + "465" * 2 + "65" * 3),
+        (8, "4" + "46" + "465" * 2 + "65" * 3),
+    ],
+)
+def test_fleets_side_by_side_end_as_they_would_one_after_another(tmp_path, monkeypatch, most, turns):
+    alone = run(shaped(), tmp_path / "alone")
+    advanced: list[int] = []
+    advance = local._Training.advance
+    monkeypatch.setattr(local._Training, "advance", lambda one: (advanced.append(one.fleet.steps), advance(one))[1])
+    monkeypatch.setitem(local.BESIDE, "cpu", most)
+    noting = Noting()
+    beside = run(shaped(), tmp_path / "beside", reporter=noting)
+    assert "".join(map(str, advanced)) == turns
+    assert sorted(noting.ended) == [0, 1, 2]
+    for trial in shaped():
+        scores = [json.loads((s.path(trial) / "metrics.json").read_text())["scores"] for s in (alone, beside)]
+        assert scores[0] == scores[1]
+        for name, tensor in weights_of(alone, trial).items():
+            assert torch.equal(tensor, weights_of(beside, trial)[name])
+
+
 def test_equal_trials_are_trained_once(tmp_path):
     twice = [small_trial(optimiser={"lr": lr}, seed=seed) for seed in (0, 1) for lr in (1, 1.0)]
     noting = Noting()
@@ -130,6 +162,23 @@ def test_a_fleet_that_would_not_fit_is_split_with_a_message(monkeypatch):
     assert noting.said == ["10 replicas need 20.0 GiB and 7.0 GiB are free: training them as 4 fleets of up to 3."]
 
 
+@pytest.mark.parametrize(("then_free", "sizes"), [(100, [10]), (20, [5, 5])])  # 70 % are planned with
+def test_room_is_made_before_a_fleet_is_split_and_only_then(monkeypatch, then_free, sizes):
+    noting, trials = Noting(), [small_trial(seed=seed) for seed in range(10)]
+    with_memory(monkeypatch, free=20, each=2)
+
+    def make_room() -> None:
+        with_memory(monkeypatch, free=then_free, each=2)
+
+    assert [len(group) for group in local.fleets(trials, CUDA, noting, make_room=make_room)] == sizes
+    assert len(noting.said) == (len(sizes) > 1)
+
+    def never() -> None:
+        raise AssertionError("there was room enough")
+
+    assert [len(group) for group in local.fleets(trials[:7], CUDA, noting, make_room=never)] == [7]
+
+
 def test_a_fleet_that_fits_is_left_whole_and_one_replica_is_not_even_measured(monkeypatch):
     noting, trials = Noting(), [small_trial(seed=seed) for seed in range(7)]
     asked = with_memory(monkeypatch, free=100, each=10)
@@ -138,6 +187,24 @@ def test_a_fleet_that_fits_is_left_whole_and_one_replica_is_not_even_measured(mo
     assert [len(group) for group in local.fleets(trials[:1], CUDA, noting)] == [1]
     assert len(asked) == 1
     assert noting.said == []
+
+
+def test_a_full_device_is_named_and_what_was_finished_is_kept(tmp_path, monkeypatch):
+    trials = [small_trial(), small_trial(optimiser={"steps": 5})]
+    step = Fleet._step
+
+    def full(fleet: Fleet, part: int) -> None:
+        if fleet.steps == 5 and fleet.step == 2:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB")
+        step(fleet, part)
+
+    monkeypatch.setattr(Fleet, "_step", full)
+    with pytest.raises(PosattnError, match=r"the memory of device 'cpu' is full: use a smaller batch"):
+        run(trials, tmp_path)
+    monkeypatch.undo()
+    noting = Noting()
+    run(trials, tmp_path, reporter=noting)
+    assert [steps for _, steps, _ in noting.started] == [5]
 
 
 def test_memory_is_planned_for_the_replica_with_most_data(monkeypatch):

@@ -38,10 +38,10 @@ def test_a_bar_shows_steps_rate_time_and_loss(monkeypatch):
     monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: clock[0]))
     with (bar := Bar()):
         bar.progress.get_time = lambda: clock[0]
-        bar.start("positional on sum × 3", 1000, 200)
+        number = bar.start("positional on sum × 3", 1000, 200)
         for step in (350, 500, 650, 800):
             clock[0] += 1
-            bar.update(step, [0.5, math.nan, 0.25])
+            bar.update(number, step, [0.5, math.nan, 0.25])
     last = shown(written).splitlines()[-1]
     assert "positional on sum × 3" in last
     assert "800/1000 steps" in last
@@ -50,22 +50,37 @@ def test_a_bar_shows_steps_rate_time_and_loss(monkeypatch):
     assert "0:00:04 0:00:02" in last  # taken, and left
 
 
-def test_a_new_fleet_has_the_bar_for_itself(monkeypatch):
+def test_fleets_on_their_way_have_a_bar_each_and_those_that_ended_make_room(monkeypatch):
+    written = bar_on(monkeypatch, terminal=True)
+    with Bar() as bar:
+        first, second = (bar.start(title, 10, 0) for title in ("first", "second"))
+        bar.update(second, 7, [1.0])
+        bar.update(first, 3, [2.0])
+    above, below = shown(written).splitlines()[-2:]
+    assert "first" in above
+    assert "3/10" in above
+    assert "second" in below
+    assert "7/10" in below
+
     written = bar_on(monkeypatch, terminal=True)
     with Bar() as bar:
         for title in ("first", "second"):
-            bar.start(title, 10, 0)
-            bar.update(10, [1.0])
-    assert "second" in shown(written).splitlines()[-1]
-    assert "first" not in shown(written).splitlines()[-1]
+            number = bar.start(title, 10, 0)
+            bar.update(number, 10, [1.0])
+            bar.end(number)
+    *_, before, last = shown(written).splitlines()
+    assert "second" in last  # and it stays
+    assert "10/10" in last
+    assert "first" not in last
+    assert "first" not in before
 
 
 def test_a_bar_off_a_terminal_is_quiet_but_for_what_must_be_said(monkeypatch):
     written = bar_on(monkeypatch, terminal=False)
     with Bar() as bar:
-        bar.start("positional on sum × 3", 1000, 0)
+        number = bar.start("positional on sum × 3", 1000, 0)
         for step in range(1000):
-            bar.update(step, [0.5])
+            bar.update(number, step, [0.5])
         assert written.getvalue() == ""
         bar.say("[going] on")
     assert written.getvalue() == "[going] on\n"
@@ -90,13 +105,14 @@ def test_lines_are_json_whatever_the_losses_are(capsys):
         raise AssertionError(f"{constant} is no JSON")
 
     with Lines() as lines:
-        lines.start("positional on sum × 5", 1000, 7)
-        lines.update(8, [0.5, math.nan, math.inf, -math.inf, 1e-300])
+        assert [lines.start("positional on sum × 5", 1000, 7), lines.start("another", 3, 0)] == [0, 1]
+        lines.update(0, 8, [0.5, math.nan, math.inf, -math.inf, 1e-300])
         lines.say('a "quoted" line\nand another')
     out, err = capsys.readouterr()
     assert [json.loads(line, parse_constant=refuse) for line in out.splitlines()] == [
-        {"event": "start", "fleet": "positional on sum × 5", "steps": 1000, "step": 7},
-        {"event": "progress", "step": 8, "losses": [0.5, None, None, None, 1e-300]},
+        {"event": "start", "number": 0, "fleet": "positional on sum × 5", "steps": 1000, "step": 7},
+        {"event": "start", "number": 1, "fleet": "another", "steps": 3, "step": 0},
+        {"event": "progress", "number": 0, "step": 8, "losses": [0.5, None, None, None, 1e-300]},
         {"event": "message", "message": 'a "quoted" line\nand another'},
     ]
     assert err == ""

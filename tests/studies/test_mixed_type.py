@@ -20,6 +20,7 @@ OTHERS = {"standard": 1, "positional": 1, "homogeneous": 1}
 
 class Saying(engine.Lines):
     def __init__(self) -> None:
+        super().__init__()
         self.said: list[str] = []
 
     def say(self, message: str) -> None:

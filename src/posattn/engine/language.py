@@ -29,9 +29,11 @@ def fine_tune(
         return store
     began = time.monotonic()
     with reporter or Bar() as report:
-        report.start(f"{trial.model} on {trial.task}", trial.steps, 0)
+        number = report.start(f"{trial.model} on {trial.task}", trial.steps, 0)
         try:
-            scores = language.fine_tune(trial, device=where, report=lambda step, loss: report.update(step, [loss]))
+            scores = language.fine_tune(
+                trial, device=where, report=lambda step, loss: report.update(number, step, [loss])
+            )
         except Unreachable as reason:
             report.say(f"{reason} The study goes on without it.")
             raise
@@ -40,6 +42,7 @@ def fine_tune(
                 f"stopped while fine-tuning {trial.model} on {trial.task}, which begins anew next time. "
                 "Run the same command again to go on; what is finished is kept."
             ) from None
+        report.end(number)
     metrics = {
         "scores": scores,
         "diverged_at": None,

@@ -8,7 +8,7 @@ import signal
 import time
 import warnings
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -18,13 +18,16 @@ import posattn
 from posattn import devices
 from posattn.engine.progress import Bar, Reporter
 from posattn.engine.store import Store
-from posattn.errors import require
+from posattn.errors import PosattnError, require
 from posattn.train import Checkpoints, Fleet, Score, Trial, shape_key
 from posattn.train.checkpoint import begun, forget
 from posattn.train.fleet import bytes_per_replica, fleet_sizes
 
 #: Seconds between two looks at the loss, which wait for the device.
 REPORT_EVERY = 0.5
+#: Fleets that train side by side: small ones take two thirds of the time so on an H200 (docs/performance.md). On a CPU
+#: one fleet has work for every core.
+BESIDE = {"cpu": 1, "cuda": 8}
 #: Share of the free device memory that a fleet may plan with; the rest is for the allocator and captured graphs.
 MEMORY_SHARE = 0.7
 
@@ -52,10 +55,11 @@ def run(
     asked = {trial.id: trial for trial in trials}
     todo = [trial for trial in asked.values() if not store.finished(trial)]
     interrupted = _interrupted(store, asked, {trial.id for trial in todo})
-    with reporter or Bar() as report, _interruptible() as stopping:
-        for group in fleets(todo, where, report, interrupted=interrupted):
-            # The fleet has no name here: the next one is planned with the memory that this one leaves free.
-            _train(Fleet(group, device=where), store, report, stopping, checkpoint_every)
+    with reporter or Bar() as report, _interruptible() as stopping, _memory_errors(where):
+        side_by_side = _SideBySide(BESIDE[where.type], stopping)
+        for group in fleets(todo, where, report, interrupted=interrupted, make_room=side_by_side.finish):
+            side_by_side.begin(_Training(group, where, store, report, checkpoint_every))
+        side_by_side.finish()
     return store
 
 
@@ -73,9 +77,17 @@ def _interrupted(store: Store, asked: dict[str, Trial], todo: set[str]) -> list[
 
 
 def fleets(
-    trials: list[Trial], device: torch.device, report: Reporter, *, interrupted: Sequence[list[Trial]] = ()
+    trials: list[Trial],
+    device: torch.device,
+    report: Reporter,
+    *,
+    interrupted: Sequence[list[Trial]] = (),
+    make_room: Callable[[], None] = lambda: None,
 ) -> Iterator[list[Trial]]:
-    """Fleets to go on with, then the other trials by shape; on CUDA, those that would not fit the memory are split."""
+    """Fleets to go on with, then the other trials by shape; on CUDA, those that would not fit the memory are split.
+
+    Before one is split, `make_room` may end what else holds memory.
+    """
     placed = {trial.id for group in interrupted for trial in group}
     groups: dict[Any, list[Trial]] = defaultdict(list)
     for trial in trials:
@@ -87,8 +99,10 @@ def fleets(
             most = max(group, key=lambda trial: trial.data.samples)
             widest = group[0].model.united([trial.model for trial in group])
             each = bytes_per_replica(dataclasses.replace(most, model=widest), device)
-            torch.cuda.empty_cache()
-            free = int(MEMORY_SHARE * torch.cuda.mem_get_info(device)[0])
+            free = _free(device)
+            if len(group) * each > free:
+                make_room()
+                free = _free(device)
             sizes = fleet_sizes(len(group), each=each, free=free)
             if len(sizes) > 1:
                 report.say(
@@ -101,47 +115,118 @@ def fleets(
             start += size
 
 
-def _train(fleet: Fleet, store: Store, report: Reporter, stopping: "_Stop", checkpoint_every: float) -> None:
-    checkpoints = Checkpoints(store.checkpoints, fleet)
-    history: list[list[dict[str, Any]]] = [[] for _ in fleet.trials]
-    spent = 0.0
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        notes = checkpoints.restore()
-    for warning in caught:
-        report.say(str(warning.message))
-    if notes is not None:
-        history, spent = notes["history"], notes["seconds"]
-        report.say(f"going on from step {fleet.step} of {fleet.steps}.")
-    checkpoints.begin()
-    report.start(_title(fleet), fleet.steps, fleet.step)
-    began = looked = saved = time.monotonic()
+def _free(device: torch.device) -> int:
+    """Bytes of device memory that a fleet may plan with."""
+    torch.cuda.empty_cache()
+    return int(MEMORY_SHARE * torch.cuda.mem_get_info(device)[0])
 
-    def save() -> None:
-        checkpoints.write({"history": history, "seconds": spent + time.monotonic() - began})
 
-    every = fleet.trials[0].evaluation.every
-    if every and notes is None:
-        _note(history, fleet.scores(), 0)
-    for step in fleet.run():
-        if every and step % every == 0 and step < fleet.steps:
-            _note(history, fleet.scores(), step)
-        now = time.monotonic()
-        if now - looked >= REPORT_EVERY:
-            report.update(step, fleet.loss.tolist())
-            looked = time.monotonic()
-        if stopping.asked and step < fleet.steps:
-            save()
+@contextmanager
+def _memory_errors(device: torch.device) -> Iterator[None]:
+    """Say what to do where a fleet does not fit the device after all."""
+    try:
+        yield
+    except torch.OutOfMemoryError:
+        raise PosattnError(
+            f"the memory of device '{device}' is full: use a smaller batch, end what else runs there, or take another "
+            "device. What was finished is kept, and so are checkpoints."
+        ) from None
+
+
+class _Training:
+    """A fleet on its way into the store, on a CUDA stream of its own."""
+
+    def __init__(
+        self, trials: list[Trial], device: torch.device, store: Store, report: Reporter, checkpoint_every: float
+    ) -> None:
+        self.stream = torch.cuda.Stream(device) if device.type == "cuda" else None
+        self.store, self.report, self.checkpoint_every = store, report, checkpoint_every
+        with torch.cuda.stream(self.stream):
+            self.fleet = fleet = Fleet(trials, device=device)
+            self.checkpoints = Checkpoints(store.checkpoints, fleet)
+            self.history: list[list[dict[str, Any]]] = [[] for _ in trials]
+            self.spent = 0.0
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                notes = self.checkpoints.restore()
+            for warning in caught:
+                report.say(str(warning.message))
+            if notes is not None:
+                self.history, self.spent = notes["history"], notes["seconds"]
+                report.say(f"going on from step {fleet.step} of {fleet.steps}.")
+            self.checkpoints.begin()
+            self.number = report.start(_title(fleet), fleet.steps, fleet.step)
+            self.began = self.looked = self.saved = time.monotonic()
+            self.every = trials[0].evaluation.every
+            if self.every and notes is None:
+                _note(self.history, fleet.scores(), 0)
+            self.steps = fleet.run()
+
+    def advance(self) -> bool:
+        """One step, and what is due after it. Whether there are more."""
+        with torch.cuda.stream(self.stream):
+            last = self.fleet.steps
+            step = next(self.steps, last)
+            if self.every and step % self.every == 0 and step < last:
+                _note(self.history, self.fleet.scores(), step)
+            now = time.monotonic()
+            if now - self.looked >= REPORT_EVERY:
+                self.report.update(self.number, step, self.fleet.loss.tolist())
+                self.looked = time.monotonic()
+            if now - self.saved >= self.checkpoint_every:
+                self.save()
+            if step == last:
+                self._end()
+            return step < last
+
+    def save(self) -> None:
+        """Write a checkpoint."""
+        with torch.cuda.stream(self.stream):
+            self.checkpoints.write({"history": self.history, "seconds": self._seconds()})
+        self.saved = time.monotonic()
+
+    def _seconds(self) -> float:
+        return self.spent + time.monotonic() - self.began
+
+    def _end(self) -> None:
+        fleet = self.fleet
+        self.report.update(self.number, fleet.step, fleet.loss.tolist())
+        _note(self.history, fleet.scores(), fleet.step)
+        _keep(fleet, self.store, self.history, seconds=self._seconds())
+        self.checkpoints.remove()
+        self.report.end(self.number)
+
+
+class _SideBySide:
+    """Fleets that take turns, a step each. On a GPU their kernels overlap: one small fleet alone leaves it idle."""
+
+    def __init__(self, most: int, stopping: "_Stop") -> None:
+        self.most, self.stopping = most, stopping
+        self.active: list[_Training] = []
+
+    def begin(self, training: _Training) -> None:
+        """Take one more in, and train until the next one would have a place."""
+        self.active.append(training)
+        self._turn()  # its first step takes its memory, and what comes next is planned with the rest
+        while len(self.active) >= self.most:
+            self._turn()
+
+    def finish(self) -> None:
+        """Train all of them to their end."""
+        while self.active:
+            self._turn()
+
+    def _turn(self) -> None:
+        self.active = [training for training in self.active if training.advance()]
+        self.stopping.listen()
+        if self.stopping.asked and self.active:
+            for training in self.active:
+                training.save()
+            first, others = self.active[0].fleet, len(self.active) - 1
+            more = f", and {others} more fleet{'s' if others > 1 else ''} beside it" if others else ""
             raise Interrupted(
-                f"stopped at step {step} of {fleet.steps}. Run the same command again to go on from there."
+                f"stopped at step {first.step} of {first.steps}{more}. Run the same command again to go on from there."
             )
-        if now - saved >= checkpoint_every:
-            save()
-            saved = time.monotonic()
-    report.update(fleet.step, fleet.loss.tolist())
-    _note(history, fleet.scores(), fleet.step)
-    _keep(fleet, store, history, seconds=spent + time.monotonic() - began)
-    checkpoints.remove()
 
 
 def _title(fleet: Fleet) -> str:
@@ -185,11 +270,16 @@ class _Stop:
 
     def __init__(self) -> None:
         self.asked = False
+        self.heard = True
 
     def __call__(self, *_: Any) -> None:
         if self.asked:
             raise KeyboardInterrupt
         self.asked = True
+
+    def listen(self) -> Any:
+        """Take Ctrl-C over, again if need be: Triton's compiler has the signal end the process instead."""
+        return signal.signal(signal.SIGINT, self) if self.heard else None
 
 
 @contextmanager
@@ -197,8 +287,9 @@ def _interruptible() -> Iterator[_Stop]:
     """Let a step end before Ctrl-C takes effect: a checkpoint of half a step would be worth nothing."""
     stop = _Stop()
     try:
-        before = signal.signal(signal.SIGINT, stop)
+        before = stop.listen()
     except ValueError:  # only the main thread may set a handler; elsewhere Ctrl-C never arrives anyway
+        stop.heard = False
         yield stop
         return
     try:

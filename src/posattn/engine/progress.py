@@ -1,5 +1,6 @@
 """How a long run shows that it is alive: a bar for people, lines of JSON for programs, nothing for a log file."""
 
+import itertools
 import json
 import math
 import sys
@@ -13,13 +14,17 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedCo
 
 
 class Reporter(AbstractContextManager["Reporter"]):
-    """What a run tells: that a fleet starts, where it stands, and anything worth a line."""
+    """What a run tells: that a fleet starts, where it stands, that it ended, and anything worth a line."""
 
     @abstractmethod
-    def start(self, title: str, steps: int, done: int) -> None: ...
+    def start(self, title: str, steps: int, done: int) -> int:
+        """The number under which the fleet is spoken of from here on: several may be on their way."""
 
     @abstractmethod
-    def update(self, step: int, losses: list[float]) -> None: ...
+    def update(self, number: int, step: int, losses: list[float]) -> None: ...
+
+    @abstractmethod
+    def end(self, number: int) -> None: ...
 
     @abstractmethod
     def say(self, message: str) -> None: ...
@@ -50,20 +55,24 @@ class Bar(Reporter):
             console=self.console,
             disable=not self.console.is_terminal,
         )
-        self.task: TaskID | None = None
-        self.began = (0.0, 0)
+        self.began: dict[int, tuple[float, int]] = {}
+        self.ended: list[int] = []
 
-    def start(self, title: str, steps: int, done: int) -> None:
-        if self.task is not None:
-            self.progress.remove_task(self.task)
-        self.began = (time.monotonic(), done)
-        self.task = self.progress.add_task(title, total=steps, completed=done, rate="", loss="")
+    def start(self, title: str, steps: int, done: int) -> int:
+        while self.ended:  # their bars stay until another one takes their place
+            self.progress.remove_task(TaskID(self.ended.pop()))
+        number = self.progress.add_task(title, total=steps, completed=done, rate="", loss="")
+        self.began[number] = (time.monotonic(), done)
+        return number
 
-    def update(self, step: int, losses: list[float]) -> None:
-        assert self.task is not None
-        spent = time.monotonic() - self.began[0]
-        rate = f"{(step - self.began[1]) / spent:.0f}/s" if spent > 0 else ""
-        self.progress.update(self.task, completed=step, rate=rate, loss=summary(losses))
+    def update(self, number: int, step: int, losses: list[float]) -> None:
+        began, done = self.began[number]
+        spent = time.monotonic() - began
+        rate = f"{(step - done) / spent:.0f}/s" if spent > 0 else ""
+        self.progress.update(TaskID(number), completed=step, rate=rate, loss=summary(losses))
+
+    def end(self, number: int) -> None:
+        self.ended.append(number)
 
     def say(self, message: str) -> None:
         self.console.print(message, highlight=False, markup=False, soft_wrap=True)
@@ -79,11 +88,20 @@ class Bar(Reporter):
 class Lines(Reporter):
     """One line of JSON for every event, on standard output."""
 
-    def start(self, title: str, steps: int, done: int) -> None:
-        self._print(event="start", fleet=title, steps=steps, step=done)
+    def __init__(self) -> None:
+        self.numbers = itertools.count()
 
-    def update(self, step: int, losses: list[float]) -> None:
-        self._print(event="progress", step=step, losses=[loss if math.isfinite(loss) else None for loss in losses])
+    def start(self, title: str, steps: int, done: int) -> int:
+        number = next(self.numbers)
+        self._print(event="start", number=number, fleet=title, steps=steps, step=done)
+        return number
+
+    def update(self, number: int, step: int, losses: list[float]) -> None:
+        finite = [loss if math.isfinite(loss) else None for loss in losses]
+        self._print(event="progress", number=number, step=step, losses=finite)
+
+    def end(self, number: int) -> None:
+        """The last `progress` has the last step."""
 
     def say(self, message: str) -> None:
         self._print(event="message", message=message)
