@@ -97,14 +97,13 @@ def fused(device: str) -> Iterator[Line]:
         (2, 67, 1, 5, 1, 3),  # one node: 64 samples a tile
         (1, 2, 64, 64, 1, 17),  # one sample fills a tile
         (2, 3, 33, 17, 3, 1),  # one sample a tile, 31 rows over
+        (2, 7, 9, 64, 2, 16),  # wider going in than coming out
         (1, 1, 2, 1, 1, 2),
     ]
     # The interpreter knows no bfloat16: it multiplies the bits. float16 takes the same way through the kernel.
     kinds = ["float32", "float16"] if device == "cpu" else ["float32", "float16", "bfloat16"]
     for kind, size in itertools.product(kinds, sizes):
         r, s, n, k, h, f = size
-        if kind != "float32" and n > 32:  # wrong there on a GPU; no model takes the kernel then (`HALF_NODES`)
-            continue
         u, *rest = drawn(
             device, (r, s, n, k), (r, h, k, k), (r, h, k), (r, 1 + h, k, f), (r, f),
             scales=[1.0, 1 / k, k**-0.5, k**-0.5, 1.0],
@@ -296,6 +295,76 @@ def signed(device: str) -> Iterator[Line]:
             yield from compared(f"signed {size}, {case}", fast, formula, inputs, FLOAT32, relu=False)
 
 
+def gpt(device: str) -> Iterator[Line]:
+    """`residual` and `causal_attention`, and the GPT-style pair that is made of them."""
+    from posattn import GPT
+    from posattn.nn.causal import causal_attention
+    from posattn.nn.gpt import MAPS
+    from posattn.nn.residual import residual
+
+    bound = max(FLOAT32, ROUNDINGS * ROUNDOFF["tf32" if device == "cuda" else "float32"])
+
+    def after(state: Tensor, attended: Tensor, *maps: Tensor) -> Tensor:
+        return residual(dict(zip(MAPS, maps, strict=True)), state, attended)
+
+    def after_formula(state: Tensor, attended: Tensor, o: Tensor, ob: Tensor, *mlp: Tensor) -> Tensor:
+        w1, b1, w2, b2 = mlp
+        x = state + torch.einsum("rik,rkf->rif", attended, o) + ob[:, None]
+        z = torch.einsum("rik,rkf->rif", x, w1) + b1[:, None]
+        return x + torch.einsum("rik,rkf->rif", z * (1 + torch.erf(z / 2**0.5)) / 2, w2) + b2[:, None]
+
+    # replicas, rows, width, hidden: 64 rows and 64 hidden units at once
+    for size in [(2, 130, 60, 240), (3, 17, 5, 7), (1, 64, 64, 64), (1, 1, 1, 1), (2, 65, 33, 65), (1, 700, 4, 3)]:
+        r, n, w, h = size
+        shapes = (r, n, w), (r, n, w), (r, w, w), (r, w), (r, w, h), (r, h), (r, h, w), (r, w)
+        inputs = drawn(device, *shapes, scales=[1.0, 1.0, w**-0.5, 1.0, w**-0.5, 1.0, h**-0.5, 1.0])
+        yield from compared(f"residual {size}", after, after_formula, inputs, bound, relu=False)
+        if size == (3, 17, 5, 7):
+            yield from compared("residual, strewn", after, after_formula, strewn(*inputs), bound, relu=False)
+
+    def attention_formula(read: Tensor, heads: int) -> Tensor:
+        query, key, value = (x.unflatten(2, (heads, -1)) for x in read.chunk(3, dim=2))
+        scores = torch.einsum("sihk,sjhk->shij", query, key) / query.shape[3] ** 0.5
+        earlier = torch.arange(read.shape[1])[:, None] >= torch.arange(read.shape[1])
+        weights = scores.exp() * earlier
+        return torch.einsum("shij,sjhk->sihk", weights / weights.sum(3, keepdim=True), value).flatten(2)
+
+    # samples, nodes, heads, width of a head: 64 readers at once, 128 nodes at most
+    for size in [
+        (3, 99, 3, 20),
+        (2, 100, 4, 16),
+        (2, 1, 1, 1),
+        (2, 64, 2, 32),
+        (1, 65, 3, 5),
+        (2, 7, 5, 3),
+        (1, 128, 1, 17),
+    ]:
+        s, n, heads, w = size
+        inputs = drawn(device, (s, n, 3 * heads * w))
+        fast, formula = (partial(how, heads=heads) for how in (causal_attention, attention_formula))
+        yield from compared(f"attention {size}", fast, formula, inputs, bound, relu=False)
+    sharp = [30 * x for x in drawn(device, (2, 99, 60))]  # logits of thousands: exp of them would overflow
+    if device == "cpu":
+        found = causal_attention(sharp[0], 1)
+        yield Line("sharp attention", "is finite", float(not found.isfinite().all()), 0.0)
+
+    tokens = torch.randint(0, 7, (1, 5, 11), generator=torch.Generator().manual_seed(0))
+    for positional in (False, True):
+        whole = oracle.stirred(GPT(vocabulary=7, length=11, embed_dim=15, heads=3, layers=2, positional=positional))
+        with torch.no_grad():  # logits of about 1: where they are large, softmax multiplies every rounding by them
+            whole.get_parameter("query_weight").mul_(1 / 16)
+            whole.get_parameter("query_bias").mul_(1 / 16)
+        names = [name for name, _ in whole.named_parameters()]
+        weights = [tensor.detach()[None] for tensor in whole.parameters()]
+
+        def through(form: Callable[..., Tensor], *values: Tensor, names: list[str] = names) -> Tensor:
+            return form(dict(zip(names, values, strict=True)), tokens.to(values[0].device))
+
+        fast, plain = (partial(through, form) for form in (whole.architecture.fused, whole.architecture.plain))
+        rounded = [tensor.float().to(device) for tensor in weights]
+        yield from compared(f"gpt, positional={positional}", fast, plain, rounded, 3 * bound, relu=False)
+
+
 def expanded(state: Tensor, *rest: Any) -> Tensor:
     """`expanded_layer`, taking and giving a state that lies as that of `mixed_layer`."""
     from posattn.nn.mixing import expanded_layer
@@ -322,5 +391,7 @@ def model(kind: str, form: str, device: str, **options: Any) -> Iterator[Line]:
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    for line in {"fused": fused, "wide": wide, "expand": expand, "signed": signed}[sys.argv[1]](sys.argv[2]):
+    for line in {"fused": fused, "wide": wide, "expand": expand, "signed": signed, "gpt": gpt}[sys.argv[1]](
+        sys.argv[2]
+    ):
         print(json.dumps(line._asdict()), flush=True)

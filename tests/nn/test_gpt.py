@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from posattn import GPT, PosattnError, tasks
+from posattn.nn import gpt
 
 from . import oracle
 
@@ -80,7 +81,9 @@ def plainly(p: dict[str, Tensor], batch: Tensor, *, heads: int, positional: bool
 @BOTH
 @pytest.mark.parametrize("length", [1, 5, 11])
 @pytest.mark.parametrize("form", ["forward", "plain"])
-def test_every_gradient_is_that_of_the_formula(positional, length, form):
+@pytest.mark.parametrize("pieces", [1, 3])
+def test_every_gradient_is_that_of_the_formula(monkeypatch, positional, length, form, pieces):
+    monkeypatch.setattr(gpt, "pieces_of", lambda rows, whole: pieces)
     models = [oracle.stirred(GPT(**SIZES, positional=positional), seed) for seed in range(2)]
     names = [name for name, _ in models[0].named_parameters()]
     p = {name: torch.stack([m.get_parameter(name).detach() for m in models]) for name in names}

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import torch
 
-from posattn.nn import Architecture, Hybrid, Positional, PositionalTransformer, Standard, StandardTransformer
+from posattn.nn import Architecture, Gpt, Hybrid, Positional, PositionalTransformer, Standard, StandardTransformer
 
 from . import oracle
 
@@ -36,7 +36,9 @@ def measured(kernels: str, device: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("device", ["cpu", "cuda"] if torch.cuda.is_available() else ["cpu"])
-@pytest.mark.parametrize(("kernels", "least"), [("fused", 90), ("wide", 60), ("expand", 30), ("signed", 80)])
+@pytest.mark.parametrize(
+    ("kernels", "least"), [("fused", 90), ("wide", 60), ("expand", 30), ("signed", 80), ("gpt", 100)]
+)
 def test_kernels_equal_their_formulas_in_values_and_gradients(kernels: str, least: int, device: str) -> None:
     lines = measured(kernels, device)
     assert len(lines) >= least
@@ -52,6 +54,7 @@ def chosen(architecture: Architecture, device: torch.device, precision: str) -> 
 
 
 MODELS: list[Architecture] = [Positional(), Positional(bias=False), Standard(), Standard(rotary=True), Hybrid()]
+MODELS += [Gpt(), Gpt(positional=True)]
 
 
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: type(model).__name__)
@@ -111,6 +114,16 @@ def test_how_many_nodes_the_fused_kernel_takes_depends_on_its_bits(
 ) -> None:
     assert chosen(fits, CUDA, precision)[0] == "fused"
     assert chosen(does_not, CUDA, precision) == (otherwise, None)
+
+
+@pytest.mark.parametrize("positional", [False, True])
+def test_a_gpt_takes_its_kernels_in_tf32_where_it_fits(positional: bool) -> None:
+    def form(precision: str = "tf32", **sizes: int) -> str:
+        return chosen(Gpt(positional=positional, **sizes), CUDA, precision)[0]
+
+    assert form() == form(vocabulary=1000, layers=9) == form(length=128) == form(embed_dim=64, heads=2) == "fused"
+    assert form(length=129) == form(embed_dim=66, heads=3) == form(embed_dim=33, heads=1) == "forward"
+    assert form("bf16") == "half"
 
 
 @pytest.mark.parametrize("cls", [PositionalTransformer, StandardTransformer])

@@ -60,6 +60,17 @@ def test_on_a_gpu_there_are_the_most_equal_pieces_that_are_large_enough_and_not_
 
 
 @pytest.mark.usefixtures("as_users_run_it")
+@pytest.mark.parametrize(
+    ("replicas", "samples", "nodes"), [(3, 64, 99), (10, 64, 99), (1, 7, 500), (2, 30, 5), (1, 1, 9)]
+)
+def test_a_sample_is_never_parted(replicas, samples, nodes):
+    enough = -(-parts.BUSY // replicas)
+    allowed = [n for n in range(2, samples + 1) if samples % n == 0 and samples // n * nodes >= parts.ROWS]
+    found = parts.pieces_of(on_a_gpu(replicas, samples * nodes), whole=nodes)
+    assert found == max((n for n in allowed if n <= enough), default=1)
+
+
+@pytest.mark.usefixtures("as_users_run_it")
 def test_a_full_fleet_is_not_cut_and_a_single_model_is():
     assert parts.pieces_of(on_a_gpu(264, 8000)) == 1
     assert parts.pieces_of(on_a_gpu(1, 8000)) == 25  # of 320 rows; 31 pieces of 256 and more would not be equal

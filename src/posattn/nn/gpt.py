@@ -20,9 +20,27 @@ from torch.nn.functional import gelu, scaled_dot_product_attention
 from posattn.errors import require
 from posattn.nn.architecture import Architecture, check_codes, check_heads, check_sizes, check_switches, half
 from posattn.nn.model import Model
-from posattn.nn.parts import Init, Params, affine, attention_weights, merge_heads, row_products, split_heads
+from posattn.nn.parts import (
+    Init,
+    Params,
+    affine,
+    attention_weights,
+    cut,
+    linear,
+    merge_heads,
+    pieces_of,
+    row_products,
+    split_heads,
+    uncut,
+)
 
 DEVIATION = 0.02
+
+#: What the kernels of `fused` hold at once: width of the state, nodes, width of a head.
+WIDEST, MOST_NODES, WIDEST_HEAD = 64, 128, 32
+
+#: Maps that follow attention.
+MAPS = tuple(f"{name}_{part}" for name in ("output", "mlp_in", "mlp_out") for part in ("weight", "bias"))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,19 +66,19 @@ class Gpt(Architecture):
         width, layers = self.embed_dim, (self.layers,)
         into_residual = DEVIATION / math.sqrt(2 * self.layers)
 
-        def linear(name: str, into: int, out: int, deviation: float = DEVIATION) -> dict[str, Init]:
+        def affine_init(name: str, into: int, out: int, deviation: float = DEVIATION) -> dict[str, Init]:
             weight = Init((*layers, into, out), normal=deviation)
             return {f"{name}_weight": weight, f"{name}_bias": Init((*layers, out))}
 
         return (
             {"token_embedding": Init((self.vocabulary, width), normal=DEVIATION)}
             | {"position_embedding": Init((self.length, width), normal=DEVIATION)}
-            | linear("query", width, width)
-            | linear("key", width, width)
-            | linear("value", width, width)
-            | linear("output", width, width, into_residual)
-            | linear("mlp_in", width, 4 * width)
-            | linear("mlp_out", 4 * width, width, into_residual)
+            | affine_init("query", width, width)
+            | affine_init("key", width, width)
+            | affine_init("value", width, width)
+            | affine_init("output", width, width, into_residual)
+            | affine_init("mlp_in", width, 4 * width)
+            | affine_init("mlp_out", 4 * width, width, into_residual)
             | {"decoder_weight": Init((width, self.vocabulary), normal=DEVIATION)}
         )
 
@@ -73,40 +91,92 @@ class Gpt(Architecture):
         check_codes("token", tokens, self.vocabulary)
 
     def forward(self, p: Params, *inputs: Tensor) -> Float[Tensor, "replicas batch nodes vocabulary"]:
-        (tokens,) = inputs
-        position = p["position_embedding"][:, None, : tokens.shape[2]]
+        return self._through(p, *inputs, attend=plain_attention, follow=plain_residual)
+
+    def fused(self, p: Params, *inputs: Tensor) -> Float[Tensor, "replicas batch nodes vocabulary"]:
+        """The same with what costs most as Triton kernels, rounded to TF32 on a GPU. Can be differentiated once."""
+        from posattn.nn.causal import causal_attention
+        from posattn.nn.residual import residual
+
+        return self._through(p, *inputs, attend=causal_attention, follow=residual)
+
+    def _through(
+        self, p: Params, tokens: Tensor, *, attend: Callable[..., Tensor], follow: Callable[..., Tensor]
+    ) -> Float[Tensor, "replicas batch nodes vocabulary"]:
+        replicas, _, nodes = tokens.shape
+        position = p["position_embedding"][:, :nodes]
         state = look_up(p["token_embedding"], tokens)
         if not self.positional:
-            state = state + position
-        for index in range(self.layers):
-            seen = position if self.positional else state
-            query = split_heads(affine(p, "query", seen, index), self.heads)
-            key = split_heads(affine(p, "key", seen, index), self.heads)
-            values = split_heads(affine(p, "value", state, index), self.heads)
-            if self.positional:
-                attended = mix(attention_weights(query, key, causal=True), values)
-            else:
-                q, k, v = (x.flatten(0, 1) for x in (query, key, values))  # the fast kernels take four axes
-                attended = scaled_dot_product_attention(q, k, v, is_causal=True).view_as(values)
-            state = state + affine(p, "output", merge_heads(attended), index)
-            state = state + affine(p, "mlp_out", gelu(affine(p, "mlp_in", state, index)), index)
+            state = state + position.unsqueeze(1)
+        pieces = pieces_of(state.flatten(1, 2), whole=nodes)
+        shared = self.attention(p, position).unbind(1) if self.positional else ()
+        for index, layer in enumerate(self.layered(p, pieces)):
+            read = uncut(affine(layer, "read", cut(state, pieces)), replicas)
+            attended = mix(shared[index], read) if self.positional else attend(read, self.heads)
+            state = follow(layer, state, attended)
         return affine(p, "decoder", state)
+
+    def layered(self, p: Params, pieces: int) -> list[Params]:
+        """Each layer's maps: `read`, all that is read from the state (once a piece), then output, mlp_in, mlp_out."""
+        names = ("value",) if self.positional else ("query", "key", "value")
+        stacks = {name: p[name] for name in MAPS}
+        for part in ("weight", "bias"):
+            joined = torch.cat([p[f"{name}_{part}"] for name in names], dim=-1)
+            stacks[f"read_{part}"] = joined.repeat_interleave(pieces, dim=0)
+        parts = {name: stack.unbind(1) for name, stack in stacks.items()}  # one gradient for all layers together
+        return [{name: part[index] for name, part in parts.items()} for index in range(self.layers)]
+
+    def attention(
+        self, p: Params, position: Float[Tensor, "replicas nodes width"]
+    ) -> Float[Tensor, "replicas layers heads nodes nodes"]:
+        """How strongly positions attend to positions, in all layers at once: no layer waits for the one before it."""
+        seen = position.unsqueeze(1).expand(-1, self.layers, -1, -1).flatten(0, 1)
+        query, key = (
+            linear(seen, p[f"{name}_weight"].flatten(0, 1), p[f"{name}_bias"].flatten(0, 1))
+            for name in ("query", "key")
+        )
+        weights = attention_weights(split_heads(query, self.heads), split_heads(key, self.heads), causal=True)
+        return weights.unflatten(0, (-1, self.layers))
 
     def plain(self, p: Params, *inputs: Tensor) -> Tensor:
         with sdpa_kernel(SDPBackend.MATH):  # the fused attention can be differentiated once only
             return self.forward(p, *inputs)
 
     def form(self, *, device: torch.device, precision: str) -> Callable[..., Tensor]:
+        fits = self.embed_dim <= WIDEST and self.length <= MOST_NODES and self.embed_dim <= self.heads * WIDEST_HEAD
+        if device.type == "cuda" and precision == "tf32" and fits:
+            return self.fused
         return self.forward if precision != "bf16" else half(self.forward, device)
 
 
+def plain_attention(
+    read: Float[Tensor, "replicas batch nodes thrice"], heads: int
+) -> Float[Tensor, "replicas batch nodes width"]:
+    """Every head's causal attention, from queries, keys and values that lie side by side."""
+    query, key, values = (split_heads(x, heads).flatten(0, 1) for x in read.chunk(3, dim=-1))  # kernels take four axes
+    attended = merge_heads(scaled_dot_product_attention(query, key, values, is_causal=True))
+    return attended.unflatten(0, read.shape[:2])
+
+
+def plain_residual(
+    layer: Params,
+    state: Float[Tensor, "replicas batch nodes width"],
+    attended: Float[Tensor, "replicas batch nodes width"],
+) -> Float[Tensor, "replicas batch nodes width"]:
+    """What follows attention in a layer."""
+    state = state + affine(layer, "output", attended)
+    return state + affine(layer, "mlp_out", gelu(affine(layer, "mlp_in", state)))
+
+
 def mix(
-    weights: Float[Tensor, "replicas 1 heads nodes nodes"], values: Float[Tensor, "replicas batch heads nodes width"]
-) -> Float[Tensor, "replicas batch heads nodes width"]:
+    weights: Float[Tensor, "replicas heads nodes nodes"], read: Float[Tensor, "replicas batch nodes width"]
+) -> Float[Tensor, "replicas batch nodes width"]:
     """A·V with the weights that all samples share: one product with the samples side by side, no copies of A."""
-    replicas, batch, heads, nodes, width = values.shape
-    beside = values.permute(0, 2, 3, 1, 4).reshape(replicas, heads, nodes, batch * width)
-    return (weights[:, 0] @ beside).view(replicas, heads, nodes, batch, width).permute(0, 3, 1, 2, 4)
+    replicas, batch, nodes, _ = read.shape
+    values = split_heads(read, weights.shape[1])
+    beside = values.permute(0, 2, 3, 1, 4).reshape(replicas, -1, nodes, batch * values.shape[4])
+    mixed = (weights @ beside).unflatten(3, (batch, -1))
+    return merge_heads(mixed.permute(0, 3, 1, 2, 4))
 
 
 class _LookUp(torch.autograd.Function):

@@ -67,8 +67,8 @@ def linear(
     return y.reshape(*x.shape[:-1], y.shape[2])
 
 
-def pieces_of(rows: Float[Tensor, "replicas rows features"]) -> int:
-    """Into how many equal pieces to cut the rows of every replica.
+def pieces_of(rows: Float[Tensor, "replicas rows features"], *, whole: int = 1) -> int:
+    """Into how many equal pieces to cut the rows of every replica, `whole` neighbours never being parted.
 
     The gradient of a weight is a sum over all rows. cuBLAS gives each replica's sum to one small part of the GPU, so
     that few replicas leave most of it idle; in pieces, all of it has work. On a CPU there is nothing to gain.
@@ -77,7 +77,17 @@ def pieces_of(rows: Float[Tensor, "replicas rows features"]) -> int:
         return 1
     replicas, count = rows.shape[:2]
     most = min(-(-BUSY // replicas), count // ROWS)
-    return next((pieces for pieces in range(most, 1, -1) if count % pieces == 0), 1)
+    return next((pieces for pieces in range(most, 1, -1) if (count // whole) % pieces == 0), 1)
+
+
+def cut(x: Float[Tensor, "replicas batch *rest"], pieces: int) -> Float[Tensor, "pieces samples *rest"]:
+    """Each replica's samples in equal pieces, as if every piece were a replica."""
+    return x.unflatten(1, (pieces, -1)).flatten(0, 1)
+
+
+def uncut(x: Float[Tensor, "pieces samples *rest"], replicas: int) -> Float[Tensor, "replicas batch *rest"]:
+    """The samples of every replica together again."""
+    return x.unflatten(0, (replicas, -1)).flatten(1, 2)
 
 
 def row_products(

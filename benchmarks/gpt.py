@@ -1,0 +1,73 @@
+"""How much do the GPT-style pair's kernels save, and how much do fleets that train side by side?
+
+    python benchmarks/gpt.py
+
+Three seeds, batch 64, 99 nodes, as in the paper preset of khop-depth, in TF32 on a GPU. First a step with the forward
+pass of ordinary operations and with the fused one. Then a step of each of the positional models with 1 … 8 layers: one
+fleet after another, and taking turns on streams of their own.
+"""
+
+import dataclasses
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+
+import torch
+
+from posattn.studies import khop
+from posattn.train import Fleet
+
+SEEDS, STEPS = 3, 100
+
+
+def fleet(layers: int, *, positional: bool, form: str = "fused") -> Iterator[int]:
+    """The steps of a fleet that has taken its first ones."""
+    trial = khop.trial("khop", "paper", layers=layers, positional=positional)
+    trial = dataclasses.replace(trial, data=dataclasses.replace(trial.data, samples=6400))
+    made = Fleet([dataclasses.replace(trial, seed=seed) for seed in range(SEEDS)], device="cuda")
+    made.forward = getattr(made.parameters.architecture, form)
+    steps = made.run()
+    for _ in range(10):
+        next(steps)
+    return steps
+
+
+def milliseconds(step: Callable[[], object]) -> float:
+    """The median over five blocks of steps, after one."""
+
+    def block() -> float:
+        began = time.perf_counter()
+        for _ in range(STEPS):
+            step()
+        torch.cuda.synchronize()
+        return 1e3 * (time.perf_counter() - began) / STEPS
+
+    block()
+    return statistics.median(block() for _ in range(5))
+
+
+def main() -> None:
+    for positional, layers in ((False, 3), (True, 4), (True, 8)):
+        plain, fused = (fleet(layers, positional=positional, form=form) for form in ("forward", "fused"))
+        before, after = (milliseconds(partial(next, steps)) for steps in (plain, fused))
+        name = "positional" if positional else "standard"
+        print(f"{name}, {layers} layers × {SEEDS}: {before:.2f} ms, fused {after:.2f} ms, {before / after:.2f} times")
+    streams = [torch.cuda.Stream() for _ in range(8)]
+    fleets = []
+    for layers, stream in enumerate(streams, start=1):
+        with torch.cuda.stream(stream):
+            fleets.append(fleet(layers, positional=True))
+    alone = sum(milliseconds(partial(next, one)) for one in fleets)
+
+    def turn() -> None:
+        for one, stream in zip(fleets, streams, strict=True):
+            with torch.cuda.stream(stream):
+                next(one)
+
+    beside = milliseconds(turn)
+    print(f"8 fleets: one after another {alone:.2f} ms, side by side {beside:.2f} ms, {alone / beside:.2f} times")
+
+
+if __name__ == "__main__":
+    main()
