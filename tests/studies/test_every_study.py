@@ -9,6 +9,7 @@ import statistics
 import pytest
 
 from posattn import engine, published, studies
+from posattn.report import figures
 from posattn.studies import results, table
 
 
@@ -150,3 +151,8 @@ def test_khop_16_stands_beside_the_published_error_table(folder):
     )
     (point,) = [p for p in found.points if (p.arm, p.x, p.test_set) == ("standard", 2, "k=8")]
     assert point.published_median == pytest.approx(1 - 0.658)
+    (row,) = [row for row in table.cells(found) if row[1:4] == ("standard", "2", "k=8")]
+    assert row[4] == f"{point.median:.4f}"  # shares are not written as powers of ten
+    assert row[6] == "0.3420"
+    (panel,) = figures.curves(found).axes
+    assert panel.get_xticks().tolist() == [1, 2]

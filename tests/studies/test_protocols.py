@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from posattn import studies
+from posattn import PosattnError, studies
 from posattn.nn import Gpt, MixedPositional, Positional, Standard
 from posattn.train.language import LanguageTrial
 
@@ -80,6 +80,19 @@ def test_khop_studies_follow_the_paper_and_share_their_trials():
     assert trial.model == Gpt(embed_dim=60, heads=3, vocabulary=16, length=99, layers=1)
     depth = {case.trial.id for case in paper("khop-depth", "khop")}
     assert depth == {case.trial.id for case in paper("khop-ood", "khop")}
+
+
+@pytest.mark.parametrize("name", ["khop-depth", "khop-ood"])
+def test_the_standard_model_of_the_khop_studies_can_end_earlier(name):
+    def depths(**chosen: str) -> dict[str, list[float | None]]:
+        cases = studies.get(name).choosing(chosen).chosen(("khop",), "paper")
+        return {arm: [case.x for case in cases if case.arm == arm] for arm in ("standard", "positional")}
+
+    whole = list(range(1, 9))
+    assert depths() == {"standard": whole, "positional": whole}
+    assert depths(standard_layers="4") == {"standard": [1, 2, 3, 4], "positional": whole}
+    with pytest.raises(PosattnError, match=r"standard_layers=2\.5: a model has a whole number of layers"):
+        depths(standard_layers="2.5")
 
 
 def test_mixed_study_follows_the_paper():

@@ -126,7 +126,10 @@ def run(
     seeds: Annotated[int | None, typer.Option(help="How many seeds; default: the preset's.")] = None,
     option: Annotated[
         list[str] | None,
-        typer.Option(help="sts-… studies: keys, query, query_scale, kappa or redraw, as query=sum; repeatable."),
+        typer.Option(
+            help="sts-… studies: keys, query, query_scale, kappa or redraw, as query=sum; khop-… studies: "
+            "standard_layers=4 ends that model at 4 layers; repeatable."
+        ),
     ] = None,
     device: Device = "auto",
     out: Out = "runs",

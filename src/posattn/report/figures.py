@@ -133,6 +133,8 @@ def _panel(points: list[Point], results: Results, panel: Axes, colours: dict[str
         if len(places) <= 6:  # the labels that matplotlib puts between decades run into each other
             panel.set_xticks(places, [f"{place:,g}" for place in places])
             panel.minorticks_off()
+    elif len(places) <= 8 and all(place.is_integer() for place in map(float, places)):
+        panel.set_xticks(places)  # nobody has 2.5 layers
     panel.set_xlabel(results.study.axis)
     panel.set_ylabel(results.study.measure)
     panel.grid(alpha=0.25)

@@ -12,7 +12,8 @@ HEADER = ("task", "model", "test set", "ours", "spread", "published", "ratio")
 
 def cells(results: Results) -> list[tuple[str, ...]]:
     """One row a point, as text. Nothing published shows as –."""
-    return [_row(point, by_scale=_by_scale(results), counted=_counted(results)) for point in shown(results)]
+    layout = {"by_scale": _by_scale(results), "counted": _counted(results), "share": results.study.metric == "metric"}
+    return [_row(point, **layout) for point in shown(results)]
 
 
 def shown(results: Results) -> list[Point]:
@@ -46,12 +47,13 @@ def _by_scale(results: Results) -> bool:
     return all(case.x is None for case in results.cases) and not results.study.panels(results.preset)
 
 
-def _row(point: Point, *, by_scale: bool, counted: bool) -> tuple[str, ...]:
+def _row(point: Point, *, by_scale: bool, counted: bool, share: bool) -> tuple[str, ...]:
     published, ratio = point.published_median, point.ratio
-    ours, lowest, highest = (
-        f"{value:.4f}" if point.test_set.startswith("cosine") else f"{value:.{digits}e}"
-        for value, digits in ((point.median, 2), (min(point.ours), 1), (max(point.ours), 1))
-    )
+
+    def written(value: float, digits: int = 2) -> str:
+        return f"{value:.4f}" if share or point.test_set.startswith("cosine") else f"{value:.{digits}e}"
+
+    ours, lowest, highest = written(point.median), written(min(point.ours), 1), written(max(point.ours), 1)
     spread = f"{lowest}…{highest}" if len(set(point.ours)) > 1 else "–"
     return (
         point.task,
@@ -61,7 +63,7 @@ def _row(point: Point, *, by_scale: bool, counted: bool) -> tuple[str, ...]:
         ours,
         spread,
         *((str(len(point.ours)),) if counted else ()),
-        "–" if published is None else f"{published:.2e}",
+        "–" if published is None else written(published),
         "–" if ratio is None else f"{ratio:.3g}",
     )
 
