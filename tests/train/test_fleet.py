@@ -1,5 +1,6 @@
 """Replica k of a fleet gives the result of trial k alone, whoever its companions are."""
 
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -100,6 +101,28 @@ def test_threads_change_no_bit_and_leave_the_process_as_it_was(serial, two_threa
     assert torch.equal(serial.parameters.values, threaded.parameters.values)
     assert score_difference(serial.scores()[4], threaded.scores()[4]) < 1e-12
     assert torch.get_num_threads() == 2
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("before", [False, True])
+def test_tiny_numbers_count_as_nothing_while_a_fleet_trains_and_not_after(monkeypatch, threads, before):
+    seen = []
+    differentiate = Fleet._differentiate
+
+    def watching(self: Fleet, batch: Any, chunk: int) -> None:
+        seen.append((threading.current_thread() is threading.main_thread(), cpu.flushes_tiny_numbers()))
+        differentiate(self, batch, chunk)
+
+    monkeypatch.setattr(Fleet, "_differentiate", watching)
+    torch.set_num_threads(threads)
+    torch.set_flush_denormal(before)
+    try:
+        in_chunks_of_two(monkeypatch)
+        assert cpu.flushes_tiny_numbers() is before
+    finally:
+        torch.set_num_threads(1)
+        torch.set_flush_denormal(False)
+    assert set(seen) == {(threads == 1, True)}
 
 
 def test_an_error_in_a_thread_is_raised(two_threads):
