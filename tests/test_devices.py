@@ -67,3 +67,19 @@ def test_name_of_no_device_is_refused_with_the_names_there_are(name: str) -> Non
 def test_kind_of_device_that_posattn_does_not_use_is_refused(name: str) -> None:
     with pytest.raises(PosattnError, match=rf"device '{name}' is not supported: use 'auto', 'cpu' or 'cuda'\."):
         devices.resolve(name)
+
+
+@pytest.mark.parametrize(
+    ("capability", "precision", "expected"),
+    [
+        ((7, 5), "tf32", "float32"),
+        ((7, 5), "bf16", "bf16"),
+        ((7, 5), "float32", "float32"),
+        ((8, 0), "tf32", "tf32"),
+        ((9, 0), "tf32", "tf32"),
+    ],
+)
+def test_a_gpu_without_tf32_computes_in_float32(monkeypatch, capability, precision, expected) -> None:
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
+    assert devices.arithmetic(torch.device("cuda"), precision) == expected
+    assert devices.arithmetic(torch.device("cpu"), precision) == precision

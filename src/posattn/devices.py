@@ -26,3 +26,9 @@ def resolve(name: str | torch.device = "auto") -> torch.device:
     else:
         require(device.type == "cpu", f"device '{device}' is not supported: use 'auto', 'cpu' or 'cuda'.")
     return device
+
+
+def arithmetic(device: torch.device, precision: str) -> str:
+    """The precision that a device computes in when asked for one: GPUs before Ampere have no TF32."""
+    older = device.type == "cuda" and torch.cuda.get_device_capability(device) < (8, 0)
+    return "float32" if older and precision == "tf32" else precision

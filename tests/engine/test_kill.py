@@ -41,7 +41,7 @@ def assert_equal(found: Path, expected: Path, trials: list[Trial]) -> None:
         assert weights.keys() == whole.keys()
         assert all(torch.equal(weights[name], whole[name]) for name in whole)
         metrics = [json.loads((place / "metrics.json").read_bytes()) for place in (mine, theirs)]
-        assert all(entry.pop("seconds") > 0 for entry in metrics)
+        assert all(entry.pop("seconds") > 0 and entry.pop("beside") >= 1 for entry in metrics)
         assert metrics[0] == metrics[1]
     assert [path for path in (found / "checkpoints").rglob("*") if path.is_file()] == []
 

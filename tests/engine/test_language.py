@@ -113,6 +113,7 @@ def test_a_model_out_of_reach_is_said_once_and_leaves_nothing(tmp_path, monkeypa
     assert said.startswith("model 'tiny' needs transformers (")
     assert said.endswith("pip install 'posattn[gpt2]'. The study goes on without it.")
     assert not noted.updates
+    assert noted.ended == [0]
     assert os.listdir(tmp_path) == ["store.json"]
 
 

@@ -2,6 +2,7 @@
 
 import json
 import threading
+from typing import Any
 
 import pytest
 import torch
@@ -205,6 +206,99 @@ def test_a_full_device_is_named_and_what_was_finished_is_kept(tmp_path, monkeypa
     noting = Noting()
     run(trials, tmp_path, reporter=noting)
     assert [steps for _, steps, _ in noting.started] == [5]
+
+
+def full_while_others_train(patch: pytest.MonkeyPatch, what: str, steps: int) -> list[str]:
+    """Have one fleet's method, that of the fleet with so many steps, fail as long as another fleet trains.
+
+    Gives what happened, in order.
+    """
+    seen: list[str] = []
+    method, begin, end = getattr(Fleet, what), local._Training.__init__, local._Training._end
+    training: set[int] = set()
+
+    def failing(fleet: Fleet, *given: Any, **options: Any) -> Any:
+        trials = given[0] if what == "__init__" else fleet.trials
+        if trials[0].optimiser.steps == steps and training - {steps}:
+            seen.append("full")
+            raise torch.OutOfMemoryError("CUDA out of memory.")
+        return method(fleet, *given, **options)
+
+    def beginning(one: local._Training, *given: Any) -> None:
+        begin(one, *given)
+        training.add(one.fleet.steps)
+
+    def ending(one: local._Training) -> None:
+        end(one)
+        training.discard(one.fleet.steps)
+        seen.append(f"{one.fleet.steps} ended")
+
+    patch.setattr(Fleet, what, failing)
+    patch.setattr(local._Training, "__init__", beginning)
+    patch.setattr(local._Training, "_end", ending)
+    patch.setitem(local.BESIDE, "cpu", 3)
+    return seen
+
+
+@pytest.mark.parametrize(
+    ("what", "steps", "order"),
+    [
+        ("__init__", 5, ["full", "4 ended", "6 ended", "5 ended"]),
+        ("_step", 5, ["full", "4 ended", "6 ended", "5 ended"]),  # its first
+        ("_step", 4, ["full", "6 ended", "full", "5 ended", "4 ended"]),  # one in between, twice
+        ("scores", 5, ["full", "4 ended", "6 ended", "5 ended"]),  # those before the first step
+        ("scores", 4, ["full", "6 ended", "5 ended", "4 ended"]),  # the last ones
+    ],
+)
+def test_a_fleet_that_has_no_room_waits_for_the_others(tmp_path, monkeypatch, what, steps, order):
+    run(shaped(), tmp_path / "alone")
+    seen = full_while_others_train(monkeypatch, what, steps)
+    noting = Noting()
+    store = run(shaped(), tmp_path / "beside", reporter=noting)
+    assert seen == order
+    assert sorted(noting.ended) == [0, 1, 2]
+    monkeypatch.undo()
+    for trial in shaped():
+        for name, tensor in weights_of(engine.Store(tmp_path / "alone"), trial).items():
+            assert torch.equal(tensor, weights_of(store, trial)[name])
+        histories = [
+            json.loads((tmp_path / where / trial.id / "metrics.json").read_text())["scores"]
+            for where in ("alone", "beside")
+        ]
+        assert histories[0] == histories[1]
+
+
+def test_room_is_made_where_there_is_not_enough_to_measure_one_replica(monkeypatch):
+    trials, done = [small_trial(seed=seed) for seed in range(2)], []
+    with_memory(monkeypatch, free=100, each=10)
+
+    def measuring(trial: Trial, device: torch.device) -> int:
+        done.append("measured")
+        if len(done) == 1:
+            raise torch.OutOfMemoryError("CUDA out of memory.")
+        return 10
+
+    monkeypatch.setattr(local, "bytes_per_replica", measuring)
+    groups = local.fleets(trials, CUDA, Noting(), make_room=lambda: done.append("made room"))
+    assert [len(group) for group in groups] == [2]
+    assert done == ["measured", "made room", "measured"]
+
+
+def test_a_run_on_the_cpu_leaves_a_gpu_alone(tmp_path, monkeypatch):
+    def never(*_: Any) -> None:
+        raise AssertionError("CUDA was touched")
+
+    for name in ("stream", "Stream", "current_device", "synchronize", "empty_cache"):
+        monkeypatch.setattr(torch.cuda, name, never)
+    run([small_trial()], tmp_path)
+
+
+def test_the_metrics_say_how_many_fleets_trained_at_once(tmp_path, monkeypatch):
+    monkeypatch.setitem(local.BESIDE, "cpu", 2)
+    store = run(shaped(), tmp_path)
+    held = [json.loads((store.path(trial) / "metrics.json").read_text())["beside"] for trial in shaped()]
+    assert held == [2] * 6
+    assert set(run([small_trial(seed=9)], tmp_path).rows({small_trial(seed=9).id})[0].items()) >= {("beside", 1)}
 
 
 def test_memory_is_planned_for_the_replica_with_most_data(monkeypatch):

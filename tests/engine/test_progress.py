@@ -108,12 +108,14 @@ def test_lines_are_json_whatever_the_losses_are(capsys):
         assert [lines.start("positional on sum × 5", 1000, 7), lines.start("another", 3, 0)] == [0, 1]
         lines.update(0, 8, [0.5, math.nan, math.inf, -math.inf, 1e-300])
         lines.say('a "quoted" line\nand another')
+        lines.end(0)
     out, err = capsys.readouterr()
     assert [json.loads(line, parse_constant=refuse) for line in out.splitlines()] == [
         {"event": "start", "number": 0, "fleet": "positional on sum × 5", "steps": 1000, "step": 7},
         {"event": "start", "number": 1, "fleet": "another", "steps": 3, "step": 0},
         {"event": "progress", "number": 0, "step": 8, "losses": [0.5, None, None, None, 1e-300]},
         {"event": "message", "message": 'a "quoted" line\nand another'},
+        {"event": "end", "number": 0},
     ]
     assert err == ""
 
@@ -121,7 +123,7 @@ def test_lines_are_json_whatever_the_losses_are(capsys):
 def test_a_run_with_lines_reports_its_start_and_its_end(tmp_path, capsys):
     run([small_trial(seed=seed) for seed in range(2)], tmp_path, reporter=Lines())
     events = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert [event["event"] for event in events] == ["start", "progress"]
+    assert [event["event"] for event in events] == ["start", "progress", "end"]
     assert events[1]["step"] == 4
     assert len(events[1]["losses"]) == 2
 

@@ -66,6 +66,7 @@ def test_the_metrics_are_those_of_the_fleet(finished):
             name: (4, score.loss, None if name == "train" else score.metric) for name, score in scores.items()
         }
         assert metrics.pop("seconds") > 0
+        assert metrics.pop("beside") == 1
         assert metrics == {
             "format": 1,
             "diverged_at": None,

@@ -122,6 +122,7 @@ def fused(device: str) -> Iterator[Line]:
     yield from model("standard", "fused", device, heads=3)
     yield from model("standard", "fused", device, heads=2, bias=False)
     yield from tf32(device)
+    yield from not_a_number(device)
     yield from trespassing(device)
     yield Line("second derivative", "is refused", float(not refuses_twice(standard_layer, device)), 0.0)
 
@@ -145,6 +146,34 @@ def tf32(device: str) -> Iterator[Line]:
         sizes = {"HEADS": 1, "NODES": 1, "ROWS": kernels.ROWS, "INTO": 16, "OUT": 16, "ROUND": True}
         kernels._forward[(16, 1)](u, zero, zero, m, zero, z, 999, 1, 16, **sizes)
     yield Line("rounding to TF32", "value", norm_error(z, expected), 0.0)
+
+
+def not_a_number(device: str) -> Iterator[Line]:
+    """A NaN comes out as one, also that of a GPU: it has all bits set, and rounding it up would make it 0."""
+    from posattn.nn import causal, fused
+
+    nan = torch.tensor([0x7FFFFFFF], dtype=torch.int32).view(torch.float32).to(device)
+    read = torch.zeros(1, 5, 48, device=device)
+    read[0, 2, 32:] = nan  # the value of node 2; 0 times NaN is NaN
+    attended = torch.zeros(1, 5, 16, device=device)
+    sizes = {"HEADS": 1, "nodes": 5, "width": 16, "READERS": 64, "NODES": 16, "WIDTH": 16, "ROUND": True}
+    causal._forward[(1, 1)](read, attended, 0.25, **sizes)
+    yield Line("NaN", "causal attention", float(not attended.isnan().all()), 0.0)
+
+    u, m, z = torch.zeros(1, 4, 16, device=device), torch.ones(1, 2, 16, 16, device=device), torch.zeros(1, 4, 16)
+    u[0, 1] = nan
+    z, zero = z.to(device), torch.zeros(1, 16, 16, device=device)
+    sizes = {"HEADS": 1, "NODES": 2, "ROWS": fused.ROWS, "INTO": 16, "OUT": 16, "ROUND": True}
+    fused._forward[(1, 1)](u, zero, zero, m, zero, z, 4, 16, 16, **sizes)
+    yield Line("NaN", "standard layer", float(not z.isnan().all()), 0.0)
+
+    from posattn.nn.expand import bias_relu_
+    from posattn.nn.wide import wide_product
+
+    row, zeros = nan.expand(1, 1, 3), torch.zeros(1, 3, device=device)
+    yield Line("NaN", "bias_relu_", float(not bias_relu_(row.clone(), zeros).isnan().all()), 0.0)
+    product = wide_product(torch.ones(1, 1, 1, device=device), row.contiguous(), relu=True)
+    yield Line("NaN", "wide_product", float(not product.isnan().all()), 0.0)
 
 
 def trespassing(device: str) -> Iterator[Line]:

@@ -91,8 +91,10 @@ def test_the_standard_model_of_the_khop_studies_can_end_earlier(name):
     whole = list(range(1, 9))
     assert depths() == {"standard": whole, "positional": whole}
     assert depths(standard_layers="4") == {"standard": [1, 2, 3, 4], "positional": whole}
-    with pytest.raises(PosattnError, match=r"standard_layers=2\.5: a model has a whole number of layers"):
+    with pytest.raises(PosattnError, match=r"unknown value of option standard_layers '2\.5'"):
         depths(standard_layers="2.5")
+    with pytest.raises(PosattnError, match="standard_layers=1: the quick preset starts at 2, and none would be left"):
+        studies.get(name).choosing({"standard_layers": "1"}).chosen(("khop",), "quick")
 
 
 def test_mixed_study_follows_the_paper():

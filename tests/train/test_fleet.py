@@ -117,7 +117,16 @@ def test_tiny_numbers_count_as_nothing_while_a_fleet_trains_and_not_after(monkey
     torch.set_num_threads(threads)
     torch.set_flush_denormal(before)
     try:
-        in_chunks_of_two(monkeypatch)
+        made = in_chunks_of_two(monkeypatch)
+        assert cpu.flushes_tiny_numbers() is before
+        forward = made.forward
+
+        def scoring(*given: Any) -> torch.Tensor:
+            seen.append((threads == 1, cpu.flushes_tiny_numbers()))
+            return forward(*given)
+
+        made.forward = scoring
+        made.scores()
         assert cpu.flushes_tiny_numbers() is before
     finally:
         torch.set_num_threads(1)

@@ -42,7 +42,8 @@ def fine_tune(
                 f"stopped while fine-tuning {trial.model} on {trial.task}, which begins anew next time. "
                 "Run the same command again to go on; what is finished is kept."
             ) from None
-        report.end(number)
+        finally:
+            report.end(number)
     metrics = {
         "scores": scores,
         "diverged_at": None,

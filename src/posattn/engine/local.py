@@ -9,8 +9,9 @@ import time
 import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
+from typing import Any, TypeVar
 
 import torch
 
@@ -58,7 +59,7 @@ def run(
     with reporter or Bar() as report, _interruptible() as stopping, _memory_errors(where):
         side_by_side = _SideBySide(BESIDE[where.type], stopping)
         for group in fleets(todo, where, report, interrupted=interrupted, make_room=side_by_side.finish):
-            side_by_side.begin(_Training(group, where, store, report, checkpoint_every))
+            side_by_side.begin(partial(_Training, group, where, store, report, checkpoint_every))
         side_by_side.finish()
     return store
 
@@ -98,7 +99,11 @@ def fleets(
         if device.type == "cuda" and len(group) > 1:
             most = max(group, key=lambda trial: trial.data.samples)
             widest = group[0].model.united([trial.model for trial in group])
-            each = bytes_per_replica(dataclasses.replace(most, model=widest), device)
+            measured = dataclasses.replace(most, model=widest)
+            each = _if_there_is_room(partial(bytes_per_replica, measured, device))
+            if each is None:
+                make_room()
+                each = bytes_per_replica(measured, device)
             free = _free(device)
             if len(group) * each > free:
                 make_room()
@@ -113,6 +118,17 @@ def fleets(
         for size in sizes:
             yield group[start : start + size]
             start += size
+
+
+T = TypeVar("T")
+
+
+def _if_there_is_room(work: Callable[[], T]) -> T | None:
+    """What `work` gives, or nothing where the device's memory is not enough; what it had taken is free again then."""
+    try:
+        return work()
+    except torch.OutOfMemoryError:
+        return None
 
 
 def _free(device: torch.device) -> int:
@@ -141,7 +157,8 @@ class _Training:
     ) -> None:
         self.stream = torch.cuda.Stream(device) if device.type == "cuda" else None
         self.store, self.report, self.checkpoint_every = store, report, checkpoint_every
-        with torch.cuda.stream(self.stream):
+        self.beside = 1  # how many fleets trained at once, at most
+        with self._on_stream():
             self.fleet = fleet = Fleet(trials, device=device)
             self.checkpoints = Checkpoints(store.checkpoints, fleet)
             self.history: list[list[dict[str, Any]]] = [[] for _ in trials]
@@ -154,19 +171,22 @@ class _Training:
             if notes is not None:
                 self.history, self.spent = notes["history"], notes["seconds"]
                 report.say(f"going on from step {fleet.step} of {fleet.steps}.")
-            self.checkpoints.begin()
-            self.number = report.start(_title(fleet), fleet.steps, fleet.step)
-            self.began = self.looked = self.saved = time.monotonic()
             self.every = trials[0].evaluation.every
             if self.every and notes is None:
                 _note(self.history, fleet.scores(), 0)
-            self.steps = fleet.run()
+            self.checkpoints.begin()
+            self.number = report.start(_title(fleet), fleet.steps, fleet.step)
+            self.began = self.looked = self.saved = time.monotonic()
+            self.due: int | None = None  # the step that was taken and after which something is left to do
+
+    def _on_stream(self) -> AbstractContextManager[object]:
+        return nullcontext() if self.stream is None else torch.cuda.stream(self.stream)
 
     def advance(self) -> bool:
-        """One step, and what is due after it. Whether there are more."""
-        with torch.cuda.stream(self.stream):
-            last = self.fleet.steps
-            step = next(self.steps, last)
+        """One step, and what is due after it. Whether there are more. Called again after an error, it tries again."""
+        last = self.fleet.steps
+        with self._on_stream():
+            step = self.due = next(self.fleet.run(), last) if self.due is None else self.due
             if self.every and step % self.every == 0 and step < last:
                 _note(self.history, self.fleet.scores(), step)
             now = time.monotonic()
@@ -177,11 +197,12 @@ class _Training:
                 self.save()
             if step == last:
                 self._end()
+            self.due = None
             return step < last
 
     def save(self) -> None:
         """Write a checkpoint."""
-        with torch.cuda.stream(self.stream):
+        with self._on_stream():
             self.checkpoints.write({"history": self.history, "seconds": self._seconds()})
         self.saved = time.monotonic()
 
@@ -190,9 +211,10 @@ class _Training:
 
     def _end(self) -> None:
         fleet = self.fleet
+        scores = fleet.scores()
         self.report.update(self.number, fleet.step, fleet.loss.tolist())
-        _note(self.history, fleet.scores(), fleet.step)
-        _keep(fleet, self.store, self.history, seconds=self._seconds())
+        _note(self.history, scores, fleet.step)
+        _keep(fleet, self.store, self.history, seconds=self._seconds(), beside=self.beside)
         self.checkpoints.remove()
         self.report.end(self.number)
 
@@ -204,10 +226,17 @@ class _SideBySide:
         self.most, self.stopping = most, stopping
         self.active: list[_Training] = []
 
-    def begin(self, training: _Training) -> None:
+    def begin(self, make: Callable[[], _Training]) -> None:
         """Take one more in, and train until the next one would have a place."""
+        self.stopping.listen()
+        training = _if_there_is_room(make) if self.active else make()
+        if training is None:
+            self.finish()
+            training = make()
         self.active.append(training)
-        self._turn()  # its first step takes its memory, and what comes next is planned with the rest
+        for training in self.active:
+            training.beside = max(training.beside, len(self.active))
+        self._turn()  # its first step takes most of its memory, and what comes next is planned with the rest
         while len(self.active) >= self.most:
             self._turn()
 
@@ -217,8 +246,9 @@ class _SideBySide:
             self._turn()
 
     def _turn(self) -> None:
-        self.active = [training for training in self.active if training.advance()]
-        self.stopping.listen()
+        for training in tuple(self.active):
+            if training in self.active:  # not where it has ended so that another one had room
+                self._advance(training)
         if self.stopping.asked and self.active:
             for training in self.active:
                 training.save()
@@ -227,6 +257,20 @@ class _SideBySide:
             raise Interrupted(
                 f"stopped at step {first.step} of {first.steps}{more}. Run the same command again to go on from there."
             )
+
+    def _advance(self, training: _Training) -> None:
+        """A step of one fleet; where the memory is not enough for that, after the others have ended."""
+        alone = len(self.active) == 1
+        more = training.advance() if alone else _if_there_is_room(training.advance)
+        if more is None:
+            training.save()
+            self.active.remove(training)
+            self.finish()
+            self.active.append(training)
+            more = training.advance()
+        if not more:
+            self.active.remove(training)
+        self.stopping.listen()
 
 
 def _title(fleet: Fleet) -> str:
@@ -248,7 +292,7 @@ def _number(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def _keep(fleet: Fleet, store: Store, history: list[list[dict[str, Any]]], *, seconds: float) -> None:
+def _keep(fleet: Fleet, store: Store, history: list[list[dict[str, Any]]], *, seconds: float, beside: int) -> None:
     device = torch.cuda.get_device_name(fleet.device) if fleet.device.type == "cuda" else "cpu"
     for replica, (trial, diverged) in enumerate(zip(fleet.trials, fleet.divergence(), strict=True)):
         if store.finished(trial):  # before an interruption
@@ -258,6 +302,7 @@ def _keep(fleet: Fleet, store: Store, history: list[list[dict[str, Any]]], *, se
             "diverged_at": diverged,
             "device": device,
             "fleet": len(fleet.trials),
+            "beside": beside,
             "seconds": round(seconds, 3),
             "version": posattn.__version__,
             "torch": str(torch.__version__),
@@ -295,4 +340,4 @@ def _interruptible() -> Iterator[_Stop]:
     try:
         yield stop
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.signal(signal.SIGINT, signal.default_int_handler if before is None else before)

@@ -101,7 +101,7 @@ class Lines(Reporter):
         self._print(event="progress", number=number, step=step, losses=finite)
 
     def end(self, number: int) -> None:
-        """The last `progress` has the last step."""
+        self._print(event="end", number=number)
 
     def say(self, message: str) -> None:
         self._print(event="message", message=message)

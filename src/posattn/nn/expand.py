@@ -65,7 +65,7 @@ def _bias_relu(z_pointer, bias_pointer, columns, total, BLOCK: tl.constexpr):
     inside = at < total
     bias = tl.load(bias_pointer + replica * columns + at % columns, mask=inside)
     z = tl.load(z_pointer + replica * total + at, mask=inside)
-    tl.store(z_pointer + replica * total + at, tl.maximum(z + bias.to(z.dtype), 0.0), mask=inside)
+    tl.store(z_pointer + replica * total + at, tl.maximum(z + bias.to(z.dtype), 0.0, tl.PropagateNan.ALL), mask=inside)
 
 
 def bias_relu_(

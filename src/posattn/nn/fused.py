@@ -88,7 +88,7 @@ def _forward(
         z += tl.dot(_operand(weights, u, ROUND), _operand(tl.dot(u, m), u, ROUND))
     tl.store(
         z_pointer + replica * total * out + row[:, None] * out + j[None, :],
-        tl.maximum(z, 0.0).to(u.dtype), mask=real[:, None] & (j[None, :] < out),
+        tl.maximum(z, 0.0, tl.PropagateNan.ALL).to(u.dtype), mask=real[:, None] & (j[None, :] < out),
     )  # fmt: skip
 
 

@@ -38,7 +38,7 @@ def _product(
     if BIAS:
         total += tl.load(bias_pointer + replica * columns + column, mask=column < columns, other=0.0)[None, :]
     if RELU:
-        total = tl.maximum(total, 0.0)
+        total = tl.maximum(total, 0.0, tl.PropagateNan.ALL)
     tl.store(
         out_pointer + replica * rows * columns + row[:, None] * columns + column[None, :],
         total, mask=(row[:, None] < rows) & (column[None, :] < columns),

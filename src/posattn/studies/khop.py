@@ -10,7 +10,7 @@ from typing import Any
 from posattn import tasks
 from posattn.errors import require
 from posattn.nn import Gpt
-from posattn.studies.base import NUMBER, Case, Study
+from posattn.studies.base import Case, Study
 from posattn.train import Data, Evaluation, Optimiser, Trial
 
 DEPTHS = {
@@ -30,13 +30,16 @@ class KHopStudy(Study):
 
     axis = "layers"
     seeds = {"smoke": 1, "quick": 1, "paper": 3}
-    cost = {"smoke": "seconds", "quick": "30 min, 2 cores", "paper": "30 min, H200"}
-    choices = {"standard_layers": ("8", NUMBER)}
+    cost = {"smoke": "seconds", "quick": "30 min, 2 cores", "paper": "30 min, H200, a task"}
+    choices = {"standard_layers": ("8", "7", "6", "5", "4", "3", "2", "1")}
 
     def cases(self, task: str, preset: str) -> list[Case]:
-        most = self.choice("standard_layers")
-        require(most.isdecimal(), f"standard_layers={most}: a model has a whole number of layers.")
-        deepest = {"standard": int(most)}
+        deepest = {"standard": int(self.choice("standard_layers"))}
+        least = min(DEPTHS[preset]["standard"])
+        require(
+            deepest["standard"] >= least,
+            f"standard_layers={deepest['standard']}: the {preset} preset starts at {least}, and none would be left.",
+        )
         return [
             Case(
                 task=task,

@@ -46,6 +46,17 @@ def flushes_tiny_numbers() -> bool:
     return bool(torch.tensor(1e-38) * torch.tensor(0.1) == 0)
 
 
+@contextmanager
+def without_tiny_numbers() -> Iterator[None]:
+    """Have the calling thread, not those that help it with a product, take such numbers as 0; undone at the end."""
+    before = flushes_tiny_numbers()
+    torch.set_flush_denormal(True)
+    try:
+        yield
+    finally:
+        torch.set_flush_denormal(before)
+
+
 def _prepare_thread() -> None:
     torch.set_num_threads(1)
     torch.set_flush_denormal(True)
@@ -60,15 +71,14 @@ class Workers:
 
     @contextmanager
     def undisturbed(self) -> Iterator[None]:
-        """Have the calling thread do as the others while they work: one core, tiny numbers as 0. Undone at the end."""
-        before, flushed = torch.get_num_threads(), flushes_tiny_numbers()
-        torch.set_flush_denormal(True)
+        """Keep the calling thread to one core as well while the others work; undone at the end."""
+        before = torch.get_num_threads()
         if self.pool is not None:
             torch.set_num_threads(1)
         try:
-            yield
+            with without_tiny_numbers():
+                yield
         finally:
-            torch.set_flush_denormal(flushed)
             if self.pool is not None:
                 torch.set_num_threads(before)
 

@@ -16,7 +16,7 @@ import torch
 from posattn import devices, tasks
 from posattn.errors import PosattnError, require
 from posattn.nn.parts import Params
-from posattn.train.cpu import Workers, chunk_size, keep_freed_memory
+from posattn.train.cpu import Workers, chunk_size, keep_freed_memory, without_tiny_numbers
 from posattn.train.data import Batch, FleetData
 from posattn.train.evaluate import Score, TestSets
 from posattn.train.fit import sample_shapes
@@ -75,7 +75,8 @@ class Fleet:
         for name in self.parameters.architecture.measures(self.parameters.chunks[0]):
             taken = name in trials[0].evaluation.sets
             require(not taken, f"a test set is called '{name}', which is a figure of the weights: rename it.")
-        self.forward = self.parameters.architecture.form(device=self.device, precision=self.precision)
+        precision = devices.arithmetic(self.device, self.precision)
+        self.forward = self.parameters.architecture.form(device=self.device, precision=precision)
         self.workers = Workers(1 if cuda else len(self.parameters.spans))
         self.task = tasks.get(trials[0].task, **trials[0].task_options)
         self.data = FleetData(trials, device=self.device, dtype=dtype)
@@ -164,15 +165,17 @@ class Fleet:
         """Record one step as a CUDA graph; the steps that warm up for it leave no trace."""
         kept = {name: tensor.clone() for name, tensor in self.state().items()}
         side = torch.cuda.Stream()
-        side.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(side):
-            for _ in range(WARM_UP):
-                self._step(part)
-        torch.cuda.current_stream().wait_stream(side)
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            self._step(part)
-        self.restore(kept, self.step)
+        try:
+            side.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(side):
+                for _ in range(WARM_UP):
+                    self._step(part)
+            torch.cuda.current_stream().wait_stream(side)
+            with _own_workspace(), torch.cuda.graph(graph):
+                self._step(part)
+        finally:
+            self.restore(kept, self.step)
         return graph.replay
 
     @contextmanager
@@ -202,7 +205,7 @@ class Fleet:
             for names, tensors in self.tests.chunk(start, end):
                 size = max(self.trials[0].data.batch, EVALUATED_TOGETHER)
                 pieces = zip(*(tensor.split(size, dim=1) for tensor in tensors[:-1]), strict=True)
-                with self._arithmetic():
+                with self._arithmetic(), without_tiny_numbers():
                     prediction = torch.cat([self.forward(params, *piece) for piece in pieces], dim=1)
                 scored = self.tests.scores(names, prediction.to(self.loss.dtype), tensors[-1])
                 for name, scores in scored.items():
@@ -217,6 +220,20 @@ class Fleet:
     def divergence(self) -> list[int | None]:
         """The step at which each replica stopped being finite, if it did."""
         return [None if step < 0 else step for step in self.diverged_at.tolist()]
+
+
+@contextmanager
+def _own_workspace() -> Iterator[None]:
+    """Have a graph that is captured here hold cuBLAS's scratch memory of its own.
+
+    PyTorch keeps one for the stream of all captures. Graphs that are replayed side by side would write into it at once,
+    and one that ends would free it for all.
+    """
+    torch._C._cuda_clearCublasWorkspaces()
+    try:
+        yield
+    finally:
+        torch._C._cuda_clearCublasWorkspaces()
 
 
 def bytes_per_replica(trial: Trial, device: torch.device) -> int:
