@@ -66,12 +66,31 @@ def test_no_trained_network_is_below_its_floor_and_selectors_are_below_a_hundred
         assert max(found) < 1e-2
 
 
+def unpacked(archive: Path, folder: Path) -> Path:
+    with tarfile.open(archive) as held:
+        held.extractall(folder, filter="data")
+    return folder
+
+
+def test_hops_need_three_standard_layers_and_more_positional_ones(tmp_path):
+    found = results.results("khop-depth", unpacked(RESULTS / "khop" / "store.tar.xz", tmp_path))
+    points = {(point.arm, point.x): point.ours for point in found.points if point.test_set == "validation"}
+    assert sorted(points) == [("positional", n) for n in range(1, 9)] + [("standard", n) for n in range(1, 5)]
+    assert all(len(seeds) == 3 for seeds in points.values())
+    assert min(points["standard", 3]) > 0.99
+    assert statistics.median(points["standard", 3]) == pytest.approx(0.9994, abs=5e-5)
+    assert max(points["positional", 3]) < 0.99
+    assert statistics.median(points["positional", 3]) == pytest.approx(0.8595, abs=5e-5)
+    assert max(max(points["positional", layers]) for layers in range(1, 9)) < 0.99
+    unseen = [max(point.ours) for point in found.points if point.test_set == "held-out letters"]
+    assert max(unseen) == pytest.approx(0.071, abs=5e-4)
+    rows_of = {(row["arm"], float(row["x"]), row["test_set"], float(row["value"])) for row in rows("khop/khop-depth")}
+    assert rows_of == {(p.arm, p.x, p.test_set, value) for p in found.points for value in p.ours}
+
+
 @pytest.fixture(scope="module")
 def store(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("store")
-    with tarfile.open(RESULTS / "selection" / "store.tar.xz") as archive:
-        archive.extractall(folder, filter="data")
-    return folder
+    return unpacked(RESULTS / "selection" / "store.tar.xz", tmp_path_factory.mktemp("store"))
 
 
 @pytest.fixture(scope="module")
