@@ -335,8 +335,9 @@ def test_json_is_one_object_a_line(run: Any, tmp_path: Path, model: str) -> None
     command = [*SMALL, "--model", model, "--seeds", 2, "--scale", 4, "--out", tmp_path, "--json"]
     ended = run(*command)
     assert (ended.code, ended.err) == (0, "")
-    start, *progress, result = events(ended.out)
-    assert (start["event"], start["steps"], start["step"]) == ("start", 3, 0)
+    start, *progress, end, result = events(ended.out)
+    assert (start["event"], start["number"], start["steps"], start["step"]) == ("start", 0, 3, 0)
+    assert end == {"event": "end", "number": 0}
     assert progress
     assert all(one["event"] == "progress" and len(one["losses"]) == 2 for one in progress)
     assert progress[-1]["step"] == 3
@@ -354,7 +355,7 @@ def test_json_of_a_run_that_diverges_is_json_still(run: Any, tmp_path: Path, lr:
     ended = run(*SMALL, "--lr", lr, "--out", tmp_path, "--json")
     assert ended.code == 0
     found = events(ended.out)
-    assert found[-2]["losses"] == [None]
+    assert found[-3]["losses"] == [None]
     assert {row["diverged_at"] for row in found[-1]["rows"]} <= {1, 2}
     assert {row["loss"] for row in found[-1]["rows"]} == {None}
 
