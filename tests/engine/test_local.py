@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import posattn
 from posattn import PosattnError, engine
 from posattn.engine import local
-from posattn.nn import Positional, Standard
+from posattn.nn import Gpt, Positional, Standard
 from posattn.train import Checkpoints, Fleet, Trial
 from posattn.train.fleet import bytes_per_replica, fleet_sizes
 
@@ -81,6 +81,18 @@ def test_fleets_side_by_side_end_as_they_would_one_after_another(tmp_path, monke
         assert scores[0] == scores[1]
         for name, tensor in weights_of(alone, trial).items():
             assert torch.equal(tensor, weights_of(beside, trial)[name])
+
+
+def test_bars_tell_the_depths_of_a_gpt_apart(tmp_path):
+    noting = Noting()
+    models = [Gpt(embed_dim=6, layers=layers, positional=layers == 2) for layers in (1, 2)]
+    trials = [
+        small_trial(task="khop", model=model, data={"options": {}}, evaluation={"sets": {"near": {}}})
+        for model in models
+    ]
+    run(trials, tmp_path, reporter=noting)
+    titles = [title for title, _, _ in noting.started]
+    assert titles == ["standard gpt, 1 layer, on khop × 1", "positional gpt, 2 layers, on khop × 1"]
 
 
 def test_equal_trials_are_trained_once(tmp_path):

@@ -275,8 +275,8 @@ class _SideBySide:
 
 def _title(fleet: Fleet) -> str:
     names = sorted({trial.task for trial in fleet.trials})
-    kinds = sorted({trial.model.kind for trial in fleet.trials})
-    return f"{'/'.join(kinds)} on {', '.join(names)} × {len(fleet.trials)}"
+    models = sorted({trial.model.label() for trial in fleet.trials})
+    return f"{'/'.join(models)} on {', '.join(names)} × {len(fleet.trials)}"
 
 
 def _note(history: list[list[dict[str, Any]]], scores: list[dict[str, Score]], step: int) -> None:

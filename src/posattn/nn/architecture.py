@@ -63,6 +63,10 @@ class Architecture(ABC):
         # Autocast ends before the backward pass; one written by hand would then multiply two dtypes.
         return self.forward if precision != "bf16" else half(self.plain, device)
 
+    def label(self) -> str:
+        """What a progress bar calls it."""
+        return self.kind
+
     def family(self) -> str:
         """What must agree for two models to be computed as one: all but the biases, which may be zeros."""
         fields = json.loads(self.to_json())

@@ -90,6 +90,9 @@ class Gpt(Architecture):
         )
         check_codes("token", tokens, self.vocabulary)
 
+    def label(self) -> str:
+        return f"{'positional' if self.positional else 'standard'} gpt, {self.layers} layer{'s' * (self.layers > 1)},"
+
     def forward(self, p: Params, *inputs: Tensor) -> Float[Tensor, "replicas batch nodes vocabulary"]:
         return self._through(p, *inputs, attend=plain_attention, follow=plain_residual)
 
