@@ -30,7 +30,7 @@ class KHopStudy(Study):
 
     axis = "layers"
     seeds = {"smoke": 1, "quick": 1, "paper": 3}
-    cost = {"smoke": "seconds", "quick": "30 min, 2 cores", "paper": "30 min, H200, a task"}
+    cost = {"smoke": "seconds", "quick": "15 min, 2 cores, a task", "paper": "30 min, H200, a task"}
     choices = {"standard_layers": ("8", "7", "6", "5", "4", "3", "2", "1")}
 
     def cases(self, task: str, preset: str) -> list[Case]:

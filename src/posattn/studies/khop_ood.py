@@ -1,6 +1,6 @@
 """Do models that follow induction hops still do so on letters they have never seen?
 
-    posattn run khop-ood --preset quick                                         (half an hour on two CPU cores)
+    posattn run khop-ood --preset quick                                         (a quarter of an hour on two cores)
     posattn run khop-ood --preset paper --device cuda                           (half an hour on one H200)
 
 Back de Luca et al. 2025, Fig. 5: tested on a disjoint alphabet. The trials are those of `khop-depth`; what that study
