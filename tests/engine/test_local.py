@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import posattn
 from posattn import PosattnError, engine
-from posattn.engine import local
+from posattn.engine import local, side_by_side
 from posattn.nn import Gpt, Positional, Standard
 from posattn.train import Checkpoints, Fleet, Trial
 from posattn.train.fleet import bytes_per_replica, fleet_sizes
@@ -69,8 +69,13 @@ def shaped() -> list[Trial]:
 def test_fleets_side_by_side_end_as_they_would_one_after_another(tmp_path, monkeypatch, most, turns):
     alone = run(shaped(), tmp_path / "alone")
     advanced: list[int] = []
-    advance = local._Training.advance
-    monkeypatch.setattr(local._Training, "advance", lambda one: (advanced.append(one.fleet.steps), advance(one))[1])
+    advance = side_by_side.Training.advance
+
+    def counted(one: side_by_side.Training) -> bool:
+        advanced.append(one.fleet.steps)
+        return advance(one)
+
+    monkeypatch.setattr(side_by_side.Training, "advance", counted)
     monkeypatch.setitem(local.BESIDE, "cpu", most)
     noting = Noting()
     beside = run(shaped(), tmp_path / "beside", reporter=noting)
@@ -116,7 +121,7 @@ def test_checkpoints_need_time_between_them(seconds, tmp_path):
 
 
 def test_a_mistake_in_any_trial_is_found_before_the_first_is_trained(tmp_path, monkeypatch):
-    monkeypatch.setattr(local, "Fleet", None)
+    monkeypatch.setattr(side_by_side, "Fleet", None)
     with pytest.raises(PosattnError, match="did you mean 'length'"):
         run([small_trial(), small_trial(data={"options": {"lengh": 5}})], tmp_path)
 
@@ -226,7 +231,7 @@ def full_while_others_train(patch: pytest.MonkeyPatch, what: str, steps: int) ->
     Gives what happened, in order.
     """
     seen: list[str] = []
-    method, begin, end = getattr(Fleet, what), local._Training.__init__, local._Training._end
+    method, begin, end = getattr(Fleet, what), side_by_side.Training.__init__, side_by_side.Training._end
     training: set[int] = set()
 
     def failing(fleet: Fleet, *given: Any, **options: Any) -> Any:
@@ -236,18 +241,18 @@ def full_while_others_train(patch: pytest.MonkeyPatch, what: str, steps: int) ->
             raise torch.OutOfMemoryError("CUDA out of memory.")
         return method(fleet, *given, **options)
 
-    def beginning(one: local._Training, *given: Any) -> None:
+    def beginning(one: side_by_side.Training, *given: Any) -> None:
         begin(one, *given)
         training.add(one.fleet.steps)
 
-    def ending(one: local._Training) -> None:
+    def ending(one: side_by_side.Training) -> None:
         end(one)
         training.discard(one.fleet.steps)
         seen.append(f"{one.fleet.steps} ended")
 
     patch.setattr(Fleet, what, failing)
-    patch.setattr(local._Training, "__init__", beginning)
-    patch.setattr(local._Training, "_end", ending)
+    patch.setattr(side_by_side.Training, "__init__", beginning)
+    patch.setattr(side_by_side.Training, "_end", ending)
     patch.setitem(local.BESIDE, "cpu", 3)
     return seen
 
@@ -335,7 +340,7 @@ def test_a_replicas_memory_is_the_peak_over_batches_of_every_length_and_the_scor
     assert done == [0, 1, 2, "scores"]
 
 
-def begun(trials: list[Trial], folder: local.Store, steps: int) -> None:
+def begun(trials: list[Trial], folder: engine.Store, steps: int) -> None:
     """Leave the checkpoints that an interrupted run of these trials leaves."""
     checkpoints = Checkpoints(folder.checkpoints, Fleet(trials, device="cpu"))
     checkpoints.begin()

@@ -15,7 +15,7 @@ import torch
 
 import posattn
 from posattn import PosattnError, engine, tasks
-from posattn.engine import local, store
+from posattn.engine import side_by_side, store
 from posattn.train import Fleet, Trial
 from posattn.train.streams import stream
 
@@ -131,7 +131,7 @@ def test_a_finished_trial_is_never_trained_again(finished, monkeypatch):
     def never(*_: Any, **__: Any) -> None:
         raise AssertionError("trained again")
 
-    monkeypatch.setattr(local, "Fleet", never)
+    monkeypatch.setattr(side_by_side, "Fleet", never)
     run(TRIALS, finished.folder)
     assert {path: path.read_bytes() for path in finished.folder.rglob("*") if path.is_file()} == before
     with pytest.raises(AssertionError, match="trained again"):
@@ -140,7 +140,7 @@ def test_a_finished_trial_is_never_trained_again(finished, monkeypatch):
 
 def test_an_id_folder_that_holds_another_trial_is_an_error_before_any_training(copy, monkeypatch):
     (copy / TRIALS[0].id / "trial.json").write_text(TRIALS[1].to_json())
-    monkeypatch.setattr(local, "Fleet", None)
+    monkeypatch.setattr(side_by_side, "Fleet", None)
     with pytest.raises(
         PosattnError, match=f"'{copy / TRIALS[0].id}' holds another trial than the one with this id: move"
     ):
@@ -206,7 +206,7 @@ def test_a_read_only_folder_is_an_error_before_any_training(tmp_path, monkeypatc
         raise OSError(errno.EROFS, os.strerror(errno.EROFS))
 
     monkeypatch.setattr(tempfile, "NamedTemporaryFile", refusing)
-    monkeypatch.setattr(local, "Fleet", None)
+    monkeypatch.setattr(side_by_side, "Fleet", None)
     with pytest.raises(
         PosattnError, match=r"cannot write .*store.json': Read-only file system\. Nothing there was changed"
     ):

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from posattn import PosattnError, engine, studies
-from posattn.engine import local
+from posattn.engine import side_by_side
 from posattn.nn import Standard
 from posattn.studies import results, table
 from posattn.train import Trial
@@ -20,13 +20,13 @@ def run(folder, **options):
 def trained(monkeypatch):
     """All trials that are trained from here on."""
     found: list[Trial] = []
-    fleet = local.Fleet
+    fleet = side_by_side.Fleet
 
     def watched(trials, **options):
         found.extend(trials)
         return fleet(trials, **options)
 
-    monkeypatch.setattr(local, "Fleet", watched)
+    monkeypatch.setattr(side_by_side, "Fleet", watched)
     return found
 
 

@@ -1,7 +1,8 @@
 """Where trials run and where results lie: `run(trials)` trains what is missing, `frame(folder)` reads what is there."""
 
+from posattn.engine.interrupt import Interrupted
 from posattn.engine.language import fine_tune
-from posattn.engine.local import Interrupted, run
+from posattn.engine.local import run
 from posattn.engine.progress import Bar, Lines, Reporter
 from posattn.engine.store import Store, frame
 

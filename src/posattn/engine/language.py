@@ -7,7 +7,7 @@ import torch
 
 import posattn
 from posattn import devices
-from posattn.engine.local import Interrupted
+from posattn.engine.interrupt import Interrupted
 from posattn.engine.progress import Bar, Reporter
 from posattn.engine.store import Store
 from posattn.train import language
