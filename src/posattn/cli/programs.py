@@ -148,7 +148,7 @@ def trace_program(
     if rows.shape[1] != len(made.inputs):
         named = ":".join(made.inputs)
         raise PosattnError(f"the values {' '.join(values)}: '{program}' takes {named} for every node.")
-    check_kinds(made, torch.from_numpy(rows)[None])
+    check_kinds(made, torch.from_numpy(rows)[None], torch.float64)
     print(trace.text(made, rows))
     if html is not None:
         write_whole(html, trace.page(made, rows).encode())
