@@ -174,7 +174,7 @@ def test_a_domain_that_the_dtype_cannot_hold_is_refused(run, tmp_path):
 
 
 def test_what_fails_its_certificate_is_not_written(run, tmp_path, monkeypatch):
-    monkeypatch.setattr(lower, "check_grids", lambda *_: None)
+    monkeypatch.setattr(lower, "check_decisions", lambda *_: None)
     ended = run("compile", "argsort", "--length", 8, "--domain", 1e8)  # more steps than float32 has integers
     assert (ended.code, ended.err) == (1, "")
     assert "on a grid of 1: FAILS, first at input [" in ended.out
