@@ -160,7 +160,7 @@ def test_a_folder_that_cannot_be_renamed_is_named(old, monkeypatch):
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(Path, "rename", refusing)
-    with pytest.raises(PosattnError, match="cannot rename .*: Permission denied.*make the folder writable"):
+    with pytest.raises(PosattnError, match=r"cannot rename .*: Permission denied.*make the folder writable"):
         Store(old).prepare()
 
 

@@ -47,6 +47,7 @@ def test_a_study_keeps_its_test_sets(name):
         assert hashlib.sha256(text.encode()).hexdigest()[:16] == before, preset
 
 
+PLACES = {"places": 32, "placed": "first"}
 SIZES = {"length": 12, "subset_size": 2, "dim": 2}
 
 
@@ -56,7 +57,7 @@ SIZES = {"length": 12, "subset_size": 2, "dim": 2}
         ("ood-scale", "positional", "validation", {"length": 8, "low": -2, "high": 2}),
         ("ood-scale", "positional", "c=3", {"length": 8, "low": -6, "high": 6, "avoid": (-2, 2)}),
         ("variable-length", "standard", "c=3, length 5", {"length": 5, "low": -6, "high": 6, "avoid": (-2, 2)}),
-        ("stochastic-length", "fixed", "length 12", {"length": 12, "low": -2, "high": 2, "places": 32, "placed": "first"}),
+        ("stochastic-length", "fixed", "length 12", PLACES | {"length": 12, "low": -2, "high": 2}),
         ("khop-ood", "positional", "held-out letters", {"held_out": True}),
         ("mixed-type", "standard", "c=2", {"low": 0, "high": 10, "held_out": True}),
         ("sts-choices", "redraw=step", "validation", SIZES),

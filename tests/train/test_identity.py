@@ -189,7 +189,7 @@ def test_a_newer_schema_or_an_unknown_entry_is_an_error(of):
         identity.read(canonical(held | {"schema": 3}))
     with pytest.raises(PosattnError, match="schema 'two' of a trial: it must be a whole number from 1 to 2"):
         identity.read(canonical(held | {"schema": "two"}))
-    with pytest.raises(PosattnError, match="not the description of a trial .*average"):
+    with pytest.raises(PosattnError, match=r"not the description of a trial .*average"):
         identity.read(canonical(held | {"average": 0.5}))
     with pytest.raises(PosattnError, match="unknown kind of trial 'flor'"):
         identity.read(canonical(held | {"kind": "flor"}))

@@ -53,7 +53,9 @@ def _vector(pointer, first, count, SIZE: tl.constexpr):
 def _share(z, TANH: tl.constexpr):
     """s(z): the share of a normal variable that lies below z, or what stands for it; 2√(2/π) = 1.5957691…"""
     if TANH:
-        share = tl.sigmoid(1.5957691216057308 * (z + 0.044715 * z * z * z))
+        twice = 1.5957691216057308 * (z + 0.044715 * z * z * z)
+        small = tl.exp(-tl.abs(twice))  # at most 1, however large z is
+        share = tl.where(twice > 0, 1.0, small) / (1.0 + small)
     else:
         share = 0.5 * (1.0 + tl.erf(z * 0.7071067811865476))
     return share

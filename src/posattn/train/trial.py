@@ -183,9 +183,13 @@ class Trial:
         """What a test set is drawn with: the options of the training data, and those it names itself."""
         return dict(self.data.options) | dict(self.evaluation.sets[name])
 
-    @cached_property
+    @property
     def id(self) -> str:
         """Sixteen hex digits, equal for equal trials; an inherited option of a test set may be spelled out or not."""
+        return self._id
+
+    @cached_property
+    def _id(self) -> str:
         differing = identity.reduced(self)
         if self.evaluation.sets:
             differing["evaluation"]["sets"] = own_options(self.evaluation.sets, self.data.options)
@@ -203,8 +207,12 @@ class Trial:
             tested = dict(fields.get("evaluation", {}))
             if schema == 1:
                 tested["sets"] = spelled_out(tested.get("sets", {}), data.options, task)
-            parts = {"data": data, "evaluation": Evaluation(**tested), "optimiser": Optimiser(**fields["optimiser"])}
-            return cls(**fields | parts | {"model": nn.from_json(identity.dumps(fields["model"]))})
+            parts: dict[str, Any] = {"data": data, "evaluation": Evaluation(**tested)}
+            parts |= {
+                "optimiser": Optimiser(**fields["optimiser"]),
+                "model": nn.from_json(identity.dumps(fields["model"])),
+            }
+            return cls(**fields | parts)
         except (TypeError, KeyError, ValueError, AttributeError) as error:
             raise error if isinstance(error, PosattnError) else identity.no_trial(text, error) from None
 
