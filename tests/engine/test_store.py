@@ -181,6 +181,22 @@ def test_a_damaged_file_is_named_with_the_way_out(name, content, copy):
         engine.frame(copy)
 
 
+@pytest.mark.parametrize(
+    "scores",
+    [
+        None, 3, "x", {}, {"set": "far"}, [None], [3], ["x"], [[]], [{}], [{"set": "far"}], [{"set": 3, "step": 4}],
+        [{"set": "far", "step": "4"}], [{"set": "far", "step": True}], [{"set": "far", "step": 4, "loss": "low"}],
+        [{"set": "far", "step": 4, "loss": 0.5, "metric": []}],
+    ],
+)  # fmt: skip
+def test_malformed_scores_are_named_with_the_way_out(scores, copy):
+    path = copy / TRIALS[0].id / "metrics.json"
+    path.write_text(json.dumps(read(path) | {"scores": scores}))
+    folder = re.escape(str(copy / TRIALS[0].id))
+    with pytest.raises(PosattnError, match=f"'{folder}/metrics.json' cannot be read .*: remove the folder '{folder}'"):
+        engine.frame(copy)
+
+
 @pytest.mark.parametrize("content", [b"", b"\xff", b"[]", b"{}"])
 def test_nobody_is_told_to_remove_all_results_for_a_damaged_marker(content, copy):
     (copy / "store.json").write_bytes(content)

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from posattn.studies.results import Results
 
 
+Keep = Annotated[bool, typer.Option("--keep", help="Use results of a task of yours that has changed since.")]
+
+
 @app.command("tasks")
 def list_tasks() -> None:
     """List the tasks: what each one computes, with an example.
@@ -50,6 +53,7 @@ def train(
     precision: Annotated[str, typer.Option(help="float32, tf32, bf16 or float64.")] = "float32",
     device: Device = "auto",
     out: Out = "runs",
+    keep: Keep = False,
     as_json: Json = False,
 ) -> None:
     """Train models on one task and test them far outside the range they saw.
@@ -75,7 +79,8 @@ def train(
         precision=precision,
     )
     with resumable():
-        store = engine.run(trials, out=out, device=device, reporter=engine.Lines() if as_json else engine.Bar())
+        reporter = engine.Lines() if as_json else engine.Bar()
+        store = engine.run(trials, out=out, device=device, reporter=reporter, keep=keep)
     ids = {trial.id for trial in trials}
     rows = [row for row in store.rows(ids) if row["step"] == steps]
     if as_json:
@@ -133,6 +138,7 @@ def run(
     ] = None,
     device: Device = "auto",
     out: Out = "runs",
+    keep: Keep = False,
     as_json: Json = False,
 ) -> None:
     """Repeat a published experiment: ours beside the published figure, with a report.
@@ -157,6 +163,7 @@ def run(
             device=device,
             out=out,
             reporter=reporter,
+            keep=keep,
         )
     page = report.write(found, out)
     if as_json:

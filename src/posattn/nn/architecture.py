@@ -33,6 +33,11 @@ class Architecture(ABC):
 
     def __post_init__(self) -> None:
         """NumPy's scalars are numbers. Subclasses check the values after this."""
+        require(
+            hasattr(self, "kind"),
+            f"the architecture {type(self).__name__} has no kind: give its class one, a name of its own, as "
+            "kind = 'mine'.",
+        )
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
             if isinstance(value, np.generic):

@@ -86,6 +86,7 @@ def run(
     device: str | torch.device = "auto",
     out: str | os.PathLike[str] = "runs",
     reporter: Reporter | None = None,
+    keep: bool = False,
 ) -> Results:
     """Train what is missing, write down what was asked for, and read the results back from the store.
 
@@ -98,7 +99,8 @@ def run(
         study = study if older.language_model is None else study.using(older.language_model)
     cases, count = study.chosen(tasks, preset, arms), study.seed_count(preset, seeds)
     trials = [(case, case.seeded(seed)) for case in cases for seed in range(count)]
-    store = engine.run([t for _, t in trials if isinstance(t, Trial)], out=out, device=device, reporter=reporter)
+    trained = [trial for _, trial in trials if isinstance(trial, Trial)]
+    store = engine.run(trained, out=out, device=device, reporter=reporter, keep=keep)
     left_out: dict[str, str] = {}
     for case, trial in trials:
         if isinstance(trial, Computed):

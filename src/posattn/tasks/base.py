@@ -30,6 +30,8 @@ class Task(ABC):
     name: str
     summary: str
     metric_name: str
+    #: Raised by whoever changes what a task computes: results of another version are other results.
+    version: int = 1
 
     #: `sample(count, *, generator, ...)` draws `count` inputs and their exact targets. Its other options belong to
     #: the task; the same generator state gives the same data.
@@ -73,6 +75,15 @@ def drawing_device(count: int, generator: torch.Generator, device: str | torch.d
         f"device='{wanted}' but the generator lives on '{generator.device}': make it with torch.Generator('{wanted}').",
     )
     return wanted
+
+
+def check_scored(name: str, prediction: Tensor, target: Tensor, *, axes: int) -> None:
+    """Prediction and target must agree in shape: what broadcasts would be scored against the wrong numbers."""
+    require(
+        prediction.shape == target.shape and target.dim() >= axes,
+        f"task '{name}': the prediction has shape {tuple(prediction.shape)} and the target {tuple(target.shape)}: both "
+        f"must have the same, of at least {axes} axes.",
+    )
 
 
 def check_numbers(name: str, x: Tensor, *, width: int | None) -> None:
