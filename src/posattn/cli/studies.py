@@ -143,8 +143,8 @@ def run(
 ) -> None:
     """Repeat a published experiment: ours beside the published figure, with a report.
 
-    Stop with Ctrl-C and run the same command again to go on; what is finished is never trained again. With --model,
-    what an earlier run of the same preset and tasks has of the other models stays in the table.
+    Stop with Ctrl-C and run the same command again to go on; what is finished is never trained again. The table shows
+    all that the folder has of the study at this preset and with these options, from earlier runs too.
 
     Example: posattn run ood-scale --task sort --preset quick
     """

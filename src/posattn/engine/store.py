@@ -99,6 +99,10 @@ class Store:
     def checkpoints(self) -> Path:
         return self.folder / "checkpoints"
 
+    def has(self, trial: Kept) -> bool:
+        """Whether there are metrics under the trial's id."""
+        return (self.path(trial) / "metrics.json").is_file()
+
     def finished(self, trial: Kept) -> bool:
         """Whether the trial's metrics are there. A folder of that name with another trial in it is an error."""
         folder = self.path(trial)
@@ -107,7 +111,7 @@ class Store:
                 _trial(folder / "trial.json").id == trial.id,
                 f"'{folder}' holds another trial than the one with this id: move it away.",
             )
-        return (folder / "metrics.json").is_file()
+        return self.has(trial)
 
     def outdated(self, trial: Trial) -> bool:
         """Whether a finished trial's task was a user's, and has changed since; a result that says nothing is not."""
