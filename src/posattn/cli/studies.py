@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from posattn.studies.results import Results
 
 
+Keep = Annotated[bool, typer.Option("--keep", help="Use results of a task of yours that has changed since.")]
+
+
 @app.command("tasks")
 def list_tasks() -> None:
     """List the tasks: what each one computes, with an example.
@@ -50,6 +53,7 @@ def train(
     precision: Annotated[str, typer.Option(help="float32, tf32, bf16 or float64.")] = "float32",
     device: Device = "auto",
     out: Out = "runs",
+    keep: Keep = False,
     as_json: Json = False,
 ) -> None:
     """Train models on one task and test them far outside the range they saw.
@@ -75,7 +79,8 @@ def train(
         precision=precision,
     )
     with resumable():
-        store = engine.run(trials, out=out, device=device, reporter=engine.Lines() if as_json else engine.Bar())
+        reporter = engine.Lines() if as_json else engine.Bar()
+        store = engine.run(trials, out=out, device=device, reporter=reporter, keep=keep)
     ids = {trial.id for trial in trials}
     rows = [row for row in store.rows(ids) if row["step"] == steps]
     if as_json:
@@ -128,17 +133,18 @@ def run(
         list[str] | None,
         typer.Option(
             help="sts-… studies: keys, query, query_scale, kappa or redraw, as query=sum; khop-… studies: "
-            "standard_layers=4 ends that model at 4 layers; repeatable."
+            "standard_layers=4 ends that model at 4 layers, gelu=erf is the exact GELU; repeatable."
         ),
     ] = None,
     device: Device = "auto",
     out: Out = "runs",
+    keep: Keep = False,
     as_json: Json = False,
 ) -> None:
     """Repeat a published experiment: ours beside the published figure, with a report.
 
-    Stop with Ctrl-C and run the same command again to go on; what is finished is never trained again. With --model,
-    what an earlier run of the same preset and tasks has of the other models stays in the table.
+    Stop with Ctrl-C and run the same command again to go on; what is finished is never trained again. The table shows
+    all that the folder has of the study at this preset and with these options, from earlier runs too.
 
     Example: posattn run ood-scale --task sort --preset quick
     """
@@ -157,6 +163,7 @@ def run(
             device=device,
             out=out,
             reporter=reporter,
+            keep=keep,
         )
     page = report.write(found, out)
     if as_json:

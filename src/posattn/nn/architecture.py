@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -29,6 +30,18 @@ class Architecture(ABC):
         super().__init_subclass__(**kwargs)
         if "kind" in cls.__dict__:
             ARCHITECTURES[cls.kind] = cls
+
+    def __post_init__(self) -> None:
+        """NumPy's scalars are numbers. Subclasses check the values after this."""
+        require(
+            hasattr(self, "kind"),
+            f"the architecture {type(self).__name__} has no kind: give its class one, a name of its own, as "
+            "kind = 'mine'.",
+        )
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            if isinstance(value, np.generic):
+                object.__setattr__(self, field.name, value.item())
 
     @abstractmethod
     def parameters(self) -> dict[str, Init]:

@@ -81,6 +81,12 @@ class Model(nn.Module, Generic[Described]):
 
 def model_of(architecture: Architecture, tensors: Params) -> Model[Any]:
     """The module of a given architecture with given weights."""
+    name = type(architecture).__name__
+    require(
+        architecture.kind in MODELS,
+        f"the architecture {name} (kind '{architecture.kind}') has no model: write its module, a subclass of "
+        f"posattn.nn.Model with describes = {name}.",
+    )
     cls = MODELS[architecture.kind]
     model = cls.__new__(cls)
     nn.Module.__init__(model)

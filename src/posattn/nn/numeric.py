@@ -41,6 +41,7 @@ class Numeric(Architecture):
     constants_dim: int | None = None
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         check_sizes(length=self.length, in_dim=self.in_dim, out_dim=self.out_dim, embed_dim=self.embed_dim)
         check_sizes(heads=self.heads, hidden_dim=self.hidden_dim)
         check_heads(self.embed_dim, self.heads)

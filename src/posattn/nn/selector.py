@@ -59,6 +59,7 @@ class Selector(Architecture):
     blocks: str = "all"  # "surviving": without those that the population gradient leaves at 0
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         check_sizes(length=self.length, dim=self.dim)
         for what, value, known in (
             ("encoding", self.encoding, ENCODINGS),

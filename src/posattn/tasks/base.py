@@ -1,5 +1,6 @@
 """What a task is: it samples inputs, knows the exact target, and owns loss, metric and the scored nodes."""
 
+import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -29,6 +30,8 @@ class Task(ABC):
     name: str
     summary: str
     metric_name: str
+    #: Raised by whoever changes what a task computes: results of another version are other results.
+    version: int = 1
 
     #: `sample(count, *, generator, ...)` draws `count` inputs and their exact targets. Its other options belong to
     #: the task; the same generator state gives the same data.
@@ -51,6 +54,16 @@ class Task(ABC):
         """One small input and its target, computed on the spot."""
 
 
+#: What `sample` of every task takes besides the options of its own.
+NO_OPTIONS = ("count", "generator", "device", "dtype")
+
+
+def sample_options(task: Any) -> dict[str, Any]:
+    """The options that a task's samples are drawn with, and their defaults (`Parameter.empty` where there is none)."""
+    places = inspect.signature(task.sample).parameters.values()
+    return {place.name: place.default for place in places if place.name not in NO_OPTIONS}
+
+
 def drawing_device(count: int, generator: torch.Generator, device: str | torch.device | None) -> torch.device:
     """The device to draw on: the generator's, checked against the one that was asked for."""
     require(count >= 1, f"count={count}: draw at least one sample.")
@@ -62,6 +75,15 @@ def drawing_device(count: int, generator: torch.Generator, device: str | torch.d
         f"device='{wanted}' but the generator lives on '{generator.device}': make it with torch.Generator('{wanted}').",
     )
     return wanted
+
+
+def check_scored(name: str, prediction: Tensor, target: Tensor, *, axes: int) -> None:
+    """Prediction and target must agree in shape: what broadcasts would be scored against the wrong numbers."""
+    require(
+        prediction.shape == target.shape and target.dim() >= axes,
+        f"task '{name}': the prediction has shape {tuple(prediction.shape)} and the target {tuple(target.shape)}: both "
+        f"must have the same, of at least {axes} axes.",
+    )
 
 
 def check_numbers(name: str, x: Tensor, *, width: int | None) -> None:

@@ -13,7 +13,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from posattn.errors import require, unknown
-from posattn.tasks.base import Task, drawing_device
+from posattn.tasks.base import Task, check_scored, drawing_device
 
 REDRAWS = ("sample", "step")
 
@@ -109,6 +109,7 @@ class SelectionTask(Task):
     def metric(self, prediction: Tensor, target: Tensor) -> Tensor:
         """Squared error, summed over coordinates, averaged over samples (and tokens)."""
         averaged = (-2, -1) if self.every_token else (-1,)
+        check_scored(self.name, prediction, target, axes=1 + len(averaged))
         return (prediction - target).square().sum(-1).mean(dim=averaged)
 
     def example(self) -> str:
