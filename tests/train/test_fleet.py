@@ -1,11 +1,13 @@
 """Replica k of a fleet gives the result of trial k alone, whoever its companions are."""
 
+import dataclasses
 import threading
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 import torch
+from offsets import offset
 
 from posattn.nn import Gpt, Hybrid, MixedPositional, MixedStandard, Positional, Standard
 from posattn.train import Fleet, Trial, cpu, fleet
@@ -47,6 +49,15 @@ def test_the_seven_learn_and_the_plateau_takes_their_rates_apart(alone):
     lowered = {(single.schedule.state["rate"] / single.schedule.rates).item() for single in alone}
     assert min(lowered) < 0.5
     assert len(lowered) >= 4
+
+
+@pytest.mark.parametrize("precision", ["float32", "float64"])
+def test_every_parameter_of_every_chunk_lies_as_aligned_as_a_tensor_of_its_own(precision, monkeypatch):
+    monkeypatch.setattr(fleet, "chunk_size", lambda trial, replicas: 2)
+    made = Fleet([dataclasses.replace(trial, precision=precision) for trial in SEVEN], device="cpu")
+    learned = [chunk[name] for chunk in made.parameters.chunks for name in made.parameters.shapes]
+    assert len(made.parameters.chunks) == 4
+    assert {offset(tensor) for tensor in learned} == {0}
 
 
 @pytest.mark.parametrize("chunk", [7, 2])

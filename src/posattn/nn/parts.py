@@ -131,6 +131,15 @@ def attention_weights(
     return logits.softmax(-1)
 
 
+def owned(tensor: Tensor) -> Tensor:
+    """A copy in memory of its own, aligned as torch aligns every new tensor.
+
+    Tensors from a file, a NumPy array or a larger buffer may start at any address, and some CPUs round the product of
+    such a tensor differently: the same weights would give another output.
+    """
+    return tensor.detach().clone(memory_format=torch.contiguous_format)
+
+
 def by_hand(function: Callable[..., Tensor], *tensors: Tensor | None) -> Tensor:
     """A function with a hand-written backward pass, also under autocast: then all of it in autocast's dtype.
 
