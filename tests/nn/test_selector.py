@@ -17,6 +17,7 @@ from posattn.nn import Connected, ConnectedNetwork, Selector, SelectorTransforme
 from posattn.nn.codes import Stochastic, as_signs, random_words
 from posattn.nn.selector import solve_ones
 from posattn.train import Data, Evaluation, Fleet, Optimiser, Trial
+from train.small import SHARP, SUMMANDS, difference, shaken
 
 TASK = tasks.get("selection")
 SIZES: dict[str, Any] = {"length": 11, "dim": 3, "deviation": 0.7}
@@ -344,8 +345,10 @@ def test_a_fleet_of_selectors_trains_each_as_if_alone_and_watches_the_cosines() 
         list(fleet.run())
     scores = together.scores()
     assert set(scores[1]) == {"train", "longer", *trials[0].model.measures(together.parameters.chunks[0])}
+    moved = shaken(trials).scores()[1]
     for name, score in alone.scores()[0].items():
-        assert scores[1][name].loss == pytest.approx(score.loss, rel=1e-9)
+        apart = abs(scores[1][name].loss - moved[name].loss)
+        assert abs(scores[1][name].loss - score.loss) <= SUMMANDS * (apart + 2**-52) < SHARP
     assert all(0.1 < found["cosine V"].loss <= 1 for found in scores)
 
 
@@ -364,9 +367,11 @@ def test_networks_of_several_widths_train_together_each_as_if_alone() -> None:
     ]
     together = Fleet(trials, device="cpu")
     list(together.run())
+    moved = shaken(trials)
     for replica, trial in enumerate(trials):
         alone = Fleet([trial], device="cpu")
         list(alone.run())
-        for name, weight in alone.weights(0).items():
-            torch.testing.assert_close(together.weights(replica)[name], weight, rtol=1e-9, atol=1e-12)
-        assert together.scores()[replica]["fresh"].loss == pytest.approx(alone.scores()[0]["fresh"].loss, rel=1e-9)
+        limit = SUMMANDS * difference(together.weights(replica), moved.weights(replica))
+        assert difference(together.weights(replica), alone.weights(0)) <= limit < SHARP
+        fresh = [fleet.scores()[k]["fresh"].loss for fleet, k in ((together, replica), (moved, replica), (alone, 0))]
+        assert abs(fresh[0] - fresh[2]) <= SUMMANDS * (abs(fresh[0] - fresh[1]) + 2**-52) < SHARP

@@ -12,9 +12,9 @@ import pytest
 import safetensors
 import safetensors.torch
 import torch
-from offsets import offset, placed
 from torch import Tensor
 
+from offsets import offset, placed
 from posattn import (
     GPT,
     HybridTransformer,

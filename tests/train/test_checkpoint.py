@@ -10,8 +10,8 @@ import pytest
 import safetensors
 import safetensors.torch
 import torch
-from offsets import offset, placed
 
+from offsets import offset, placed
 from posattn import PosattnError
 from posattn.train import Checkpoints, Fleet, Trial
 from posattn.train.checkpoint import begun
