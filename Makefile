@@ -1,4 +1,6 @@
 # make test       set up .venv with the pinned versions (once), then lint, type-check and run every test
+# make test-machines  run the tests that depend on arithmetic as other machines would: other instructions, another order
+#                 of summation, one and two threads, a random order
 # make reproduce  set up .venv (once), repeat the paper's main figure in minutes, write the report below runs/
 # make clean      remove the environment and all caches
 
@@ -7,7 +9,7 @@ BIN := .venv/bin
 # Test processes that run side by side.
 JOBS ?= 2
 
-.PHONY: test lint types check reproduce setup clean
+.PHONY: test test-machines lint types check reproduce setup clean
 
 test: setup lint types check
 
@@ -29,6 +31,17 @@ types: setup
 
 check: setup
 	$(BIN)/python -m pytest -n $(JOBS)
+
+# A machine is its instructions (ATEN_CPU_CAPABILITY for torch's own loops, MKL_CBWR for products), its threads, and by
+# chance an order. Every line prints what torch says it computes with; SEED=n repeats an order.
+SEED ?= $(shell od -An -N2 -tu2 /dev/urandom)
+numeric = $(BIN)/python -m pytest tests -m numeric -v --no-summary -q --shuffle $(SEED)
+
+test-machines: setup
+	ATEN_CPU_CAPABILITY=default OMP_NUM_THREADS=1 $(numeric) -n $(JOBS)
+	ATEN_CPU_CAPABILITY=avx2 OMP_NUM_THREADS=2 $(numeric) -n $(JOBS)
+	MKL_CBWR=COMPATIBLE OMP_NUM_THREADS=1 $(numeric) -n $(JOBS)
+	OMP_NUM_THREADS=2 $(numeric) -n $(JOBS)
 
 reproduce: setup
 	$(BIN)/posattn run ood-scale --preset quick --task sum --task min --task sort --seeds 1
