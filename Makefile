@@ -32,16 +32,16 @@ types: setup
 check: setup
 	$(BIN)/python -m pytest -n $(JOBS)
 
-# A machine is its instructions (ATEN_CPU_CAPABILITY for torch's own loops, MKL_CBWR for products), its threads, and by
-# chance an order. Every line prints what torch says it computes with; SEED=n repeats an order.
+# A machine is its instructions (ATEN_CPU_CAPABILITY for torch's own loops, MKL_CBWR for products), its threads, and the
+# order in which its tests happen to run. Every run prints what torch computes with; SEED=n repeats an order.
 SEED ?= $(shell od -An -N2 -tu2 /dev/urandom)
-numeric = $(BIN)/python -m pytest tests -m numeric -v --no-summary -q --shuffle $(SEED)
+numeric = $(BIN)/python -m pytest tests -v -m numeric -n $(JOBS) --shuffle $(SEED)
 
 test-machines: setup
-	ATEN_CPU_CAPABILITY=default OMP_NUM_THREADS=1 $(numeric) -n $(JOBS)
-	ATEN_CPU_CAPABILITY=avx2 OMP_NUM_THREADS=2 $(numeric) -n $(JOBS)
-	MKL_CBWR=COMPATIBLE OMP_NUM_THREADS=1 $(numeric) -n $(JOBS)
-	OMP_NUM_THREADS=2 $(numeric) -n $(JOBS)
+	ATEN_CPU_CAPABILITY=default OMP_NUM_THREADS=1 $(numeric)
+	ATEN_CPU_CAPABILITY=avx2 OMP_NUM_THREADS=2 OMP_WAIT_POLICY=passive $(numeric)
+	MKL_CBWR=COMPATIBLE OMP_NUM_THREADS=1 $(numeric)
+	MKL_CBWR=COMPATIBLE OMP_NUM_THREADS=2 OMP_WAIT_POLICY=passive $(numeric)
 
 reproduce: setup
 	$(BIN)/posattn run ood-scale --preset quick --task sum --task min --task sort --seeds 1

@@ -18,13 +18,17 @@ jaxtyping.install_import_hook("posattn", "typecheck.checked")
 if "OMP_NUM_THREADS" not in os.environ:
     torch.set_num_threads(1)
 
-#: Folders of tests that multiply and add, and what of them does not, or takes long and multiplies in other processes.
-NUMERIC = ("compile", "nn", "tasks", "theory", "train", "zoo", "test_encodings.py")
+#: Folders of tests that multiply and add, and what in them does not, or does so in other processes.
+NUMERIC = ("compile/", "nn/", "tasks/", "theory/", "train/", "zoo/", "test_encodings.py", "test_machine.py")
 NOT_NUMERIC = (
+    "compile/test_benes.py",
+    "compile/test_draw.py",
+    "compile/test_program.py",
+    "compile/test_resources.py",
+    "compile/test_serial.py",
     "nn/test_bad_input.py",
     "nn/test_kernels.py",
-    "compile/test_draw.py",
-    "compile/test_serial.py",
+    "tasks/test_intervals.py",
     "tasks/test_registry.py",
     "train/test_language.py",
     "train/test_pretrained.py",

@@ -61,7 +61,7 @@ def torch_optimiser(o: Optimiser, lr: float, leaves: dict[str, Tensor]) -> torch
 def test_every_step_is_that_of_torch(options):
     o = Optimiser(steps=9, **options)
     parameters = parameters_of([GPT] * 3)
-    leaves = [{name: parameters.replica(k)[name].requires_grad_() for name in parameters.shapes} for k in range(3)]
+    leaves = [{name: leaf.requires_grad_() for name, leaf in parameters.replica(k).items()} for k in range(3)]
     update, rates = Update(o, parameters), torch.tensor(RATES, dtype=torch.float64)
     theirs = [torch_optimiser(o, lr, leaves[k]) for k, lr in enumerate(RATES)]
     alive, clipped = torch.ones(3, dtype=torch.bool), 0
