@@ -111,7 +111,7 @@ def test_stochastic_encodings_have_no_longest_length() -> None:
     selector = model(encoding="stochastic", encoding_dim=13)
     (x, subset, key), _ = samples(length=40)
     wanted = by_hand(selector, x[0].numpy(), subset[0].tolist(), int(key[0]))
-    np.testing.assert_allclose(selector(x, subset, key)[0].detach().numpy(), wanted, rtol=1e-10)
+    np.testing.assert_allclose(selector(x, subset, key)[0].detach().numpy(), wanted, rtol=1e-10, atol=1e-12)
 
 
 @given(st.integers(-(2**63), 2**63 - 1), st.integers(1, 5), st.integers(1, 140))
@@ -305,7 +305,7 @@ def test_a_network_is_relu_layers_on_tokens_and_the_subsets_indicator() -> None:
         for layer in range(3):
             state = state @ p[f"layer{layer}_weight"] + p[f"layer{layer}_bias"]
             state = np.maximum(state, 0) if layer < 2 else state
-        np.testing.assert_allclose(found[row], state, rtol=1e-10)
+        np.testing.assert_allclose(found[row], state, rtol=1e-10, atol=1e-12)
 
 
 @pytest.mark.usefixtures("as_users_run_it")
