@@ -6,7 +6,7 @@
 
 PYTHON ?= python3
 BIN := .venv/bin
-# Test processes that run side by side.
+# Test processes that run side by side. Tests that share a costly fixture are one group and run in one of them.
 JOBS ?= 2
 
 .PHONY: test test-machines lint types check reproduce setup clean
@@ -30,12 +30,12 @@ types: setup
 	$(BIN)/pyright
 
 check: setup
-	$(BIN)/python -m pytest -n $(JOBS)
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup
 
 # A machine is its instructions (ATEN_CPU_CAPABILITY for torch's own loops, MKL_CBWR for products), its threads, and the
 # order in which its tests happen to run. Every run prints what torch computes with; SEED=n repeats an order.
 SEED ?= $(shell od -An -N2 -tu2 /dev/urandom)
-numeric = $(BIN)/python -m pytest tests -v -m numeric -n $(JOBS) --shuffle $(SEED)
+numeric = $(BIN)/python -m pytest tests -v -m numeric -n $(JOBS) --dist loadgroup --shuffle $(SEED)
 
 test-machines: setup
 	ATEN_CPU_CAPABILITY=default OMP_NUM_THREADS=1 $(numeric)

@@ -54,6 +54,7 @@ def assert_equal_alone(together: Fleet, alone: list[Fleet], moved: Fleet) -> Non
         assert score_difference(scores, single.scores()[0]) <= limit < SHARP * largest
 
 
+@pytest.mark.xdist_group("seven")
 def test_the_seven_learn_and_the_plateau_takes_their_rates_apart(alone):
     for trial, single in zip(SEVEN, alone, strict=True):
         first = trained([trial], until=trial.data.batches)  # one epoch
@@ -72,6 +73,7 @@ def test_every_parameter_of_every_chunk_lies_as_aligned_as_a_tensor_of_its_own(p
     assert {offset(tensor) for tensor in learned} == {0}
 
 
+@pytest.mark.xdist_group("seven")
 @pytest.mark.parametrize("chunk", [7, 2])
 def test_a_trial_alone_and_in_a_fleet_of_seven_agree(chunk, alone, seven_shaken, monkeypatch):
     monkeypatch.setattr(fleet, "chunk_size", lambda trial, replicas: chunk)
@@ -80,6 +82,7 @@ def test_a_trial_alone_and_in_a_fleet_of_seven_agree(chunk, alone, seven_shaken,
     assert_equal_alone(together, alone, seven_shaken)
 
 
+@pytest.mark.xdist_group("seven")
 def test_the_order_of_the_trials_does_not_matter(alone, seven_shaken):
     assert_equal_alone(trained([SEVEN[k] for k in (3, 6, 0, 5, 2, 4, 1)]), alone, seven_shaken)
 
