@@ -369,7 +369,8 @@ def test_every_model_trains_at_every_precision(run: Any, tmp_path: Path, model: 
     rows = events(ended.out)[-1]["rows"]
     usual = events(run(*command, "--out", tmp_path / "usual").out)[-1]["rows"]
     for row, other in zip(rows, usual, strict=True):
-        assert row["loss"] == pytest.approx(other["loss"], rel=0.05 if precision == "bf16" else 1e-3)
+        # Ten products in a row are rounded to 8 bits, and an error is squared: 2 · 10 · 2⁻⁸.
+        assert row["loss"] == pytest.approx(other["loss"], rel=0.08 if precision == "bf16" else 1e-3)
 
 
 # ---- run and report

@@ -73,7 +73,7 @@ class Architecture(ABC):
 
     def form(self, *, device: torch.device, precision: str) -> Callable[..., Tensor]:
         """The form of `forward` that is fastest for training on a device, at a precision of `posattn.train`."""
-        # Autocast ends before the backward pass; one written by hand would then multiply two dtypes.
+        # Autocast rounds the products of the plain form one by one; folded matrices would be rounded once more.
         return self.forward if precision != "bf16" else half(self.plain, device)
 
     def label(self) -> str:

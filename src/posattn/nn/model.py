@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from posattn.errors import require
 from posattn.nn.architecture import Architecture, build, check_finite
 from posattn.nn.numeric import GIVEN, Numeric
-from posattn.nn.parts import Params
+from posattn.nn.parts import Params, owned
 from posattn.nn.weights import read_weights, write_weights
 
 Described = TypeVar("Described", bound=Architecture)
@@ -43,9 +43,9 @@ class Model(nn.Module, Generic[Described]):
         learned = architecture.parameters()
         for name, tensor in tensors.items():
             if name in learned:
-                self.register_parameter(name, nn.Parameter(tensor))
+                self.register_parameter(name, nn.Parameter(owned(tensor)))
             else:
-                self.register_buffer(name, tensor)
+                self.register_buffer(name, owned(tensor))
 
     def replica(self) -> Params:
         """Everything the forward pass needs, as a fleet of one."""
@@ -80,7 +80,7 @@ class Model(nn.Module, Generic[Described]):
 
 
 def model_of(architecture: Architecture, tensors: Params) -> Model[Any]:
-    """The module of a given architecture with given weights."""
+    """The module of a given architecture with a copy of given weights."""
     name = type(architecture).__name__
     require(
         architecture.kind in MODELS,
