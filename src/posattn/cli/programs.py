@@ -70,13 +70,16 @@ def compile_program(
     import torch
 
     from posattn import compile as compiler
+    from posattn.compile.resources import check_memory
 
     dtypes = {"float32": torch.float32, "float64": torch.float64}
     if dtype not in dtypes:
         raise unknown("dtype", dtype, dtypes)
-    made = compiler.compile(
-        compiler.library.get(program, length, **_options(option or [])), domain=domain, dtype=dtypes[dtype]
-    ).verify()
+    options = _options(option or [])
+    if program in compiler.library.PROGRAMS and length >= 1:
+        check_memory(program, length, str(options.get("route", "sort")))
+    found = compiler.library.get(program, length, **options)
+    made = compiler.compile(found, domain=domain, dtype=dtypes[dtype]).verify()
     assert made.certificate is not None
     file = out or f"{program}-{length}.safetensors"
     if made.certificate.holds:  # what fails is not written
