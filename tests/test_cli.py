@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 import torch
@@ -18,6 +18,7 @@ import typer
 from typer.testing import CliRunner
 
 import posattn
+from command_line import Ended, runner, without_colours
 from posattn import cli, engine, tasks
 from posattn.errors import PosattnError
 
@@ -25,30 +26,9 @@ SMALL = ["train", "sum", "--steps", "3", "--batch", "100", "--samples", "300", "
 COMMANDS = list(typer.main.get_group(cli.app).commands)
 
 
-class Ended(NamedTuple):
-    code: object
-    out: str
-    err: str
-
-
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Any:
-    """`posattn …` in this process, as the installed command runs it."""
-    monkeypatch.setenv("COLUMNS", "200")
-
-    def ended(*arguments: object) -> Ended:
-        monkeypatch.setattr(sys, "argv", ["posattn", *map(str, arguments)])
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as stop:
-            cli.main()
-        printed = capsys.readouterr()
-        return Ended(stop.value.code, without_colours(printed.out), without_colours(printed.err))
-
-    return ended
-
-
-def without_colours(text: str) -> str:
-    return re.sub(r"\x1b\[[0-9;]*m", "", text)
+    return runner(monkeypatch, capsys)
 
 
 def alone(*arguments: object, **options: Any) -> subprocess.CompletedProcess[str]:
@@ -266,9 +246,10 @@ def test_train_prints_a_table_and_keeps_what_it_trained(run: Any, tmp_path: Path
     losses = {name: [float(cell) for cell in cells] for name, cells in rows.items() if name != "test set"}
     assert all(low <= median <= high for median, low, high in losses.values())
     assert losses["c=1"][0] < losses["c=2"][0] < losses["c=10"][0]
-    assert f"weights and metrics: {tmp_path}/runs/<trial>/" in ended.out
-    kept = sorted((tmp_path / "runs").glob("*/weights.safetensors"))
-    assert len(kept) == 2
+    folders = re.findall(r"^weights and metrics of seed ([01]): (.*)$", ended.out, flags=re.MULTILINE)
+    assert [seed for seed, _ in folders] == ["0", "1"]
+    kept = [Path(folder) / "weights.safetensors" for _, folder in folders]
+    assert sorted(kept) == sorted((tmp_path / "runs").glob("*/weights.safetensors"))
     assert isinstance(posattn.load(kept[0]), posattn.PositionalTransformer)
 
 
@@ -353,11 +334,32 @@ def test_json_is_one_object_a_line(run: Any, tmp_path: Path, model: str) -> None
 @pytest.mark.parametrize("lr", ["10", "1e30"])  # at 10 the loss becomes infinite, at 1e30 no number at all
 def test_json_of_a_run_that_diverges_is_json_still(run: Any, tmp_path: Path, lr: str) -> None:
     ended = run(*SMALL, "--lr", lr, "--out", tmp_path, "--json")
-    assert ended.code == 0
+    assert ended.code == 1
     found = events(ended.out)
     assert found[-3]["losses"] == [None]
-    assert {row["diverged_at"] for row in found[-1]["rows"]} <= {1, 2}
+    (step,) = {row["diverged_at"] for row in found[-1]["rows"]}
+    assert step in (1, 2)
     assert {row["loss"] for row in found[-1]["rows"]} == {None}
+    assert f"all diverged, no longer finite: seed 0 at step {step}." in ended.err
+
+
+def test_a_seed_that_diverged_is_named_and_where_all_did_the_exit_code_is_1(run: Any, tmp_path: Path) -> None:
+    command = [*SMALL, "--seeds", 3, "--out", tmp_path]
+    ended = run(*command, "--lr", "1e308")
+    assert (ended.code, len(ended.err.splitlines())) == (1, 1)
+    lost = "seed 0 at step 1; seed 1 at step 1; seed 2 at step 1"
+    assert ended.err.startswith(f"posattn: all diverged, no longer finite: {lost}. ")
+    assert "lower learning rate" in ended.err
+    assert "inf" in table(ended.out)[-1]
+    again = run(*command, "--lr", "1e308")  # finished, and no better for that
+    assert again == ended
+    run(*command)
+    one = max(tmp_path.glob("*/metrics.json"), key=lambda path: path.stat().st_mtime_ns)
+    seed = json.loads((one.parent / "trial.json").read_text())["seed"]
+    one.write_text(json.dumps(json.loads(one.read_text()) | {"diverged_at": 2}))
+    ended = run(*command)
+    assert ended.code == 0
+    assert ended.err.startswith(f"posattn: 1 of 3 diverged, no longer finite: seed {seed} at step 2. ")
 
 
 @pytest.mark.parametrize("model", ["positional", "homogeneous", "standard"])
@@ -423,6 +425,21 @@ def test_an_unknown_model_is_answered_with_the_nearest(run: Any, tmp_path: Path)
     )
     assert ended == Ended(2, "", said)
     assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.usefixtures("without_pictures")
+def test_a_study_says_which_trial_diverged_and_ends_with_1_where_all_did(run: Any, tmp_path: Path) -> None:
+    command = ["run", "accuracy", "--task", "sum", "--model", "standard", *SMOKE, "--seeds", 2, "--out", tmp_path]
+    assert run(*command).err == ""
+    for count, path in enumerate(sorted(tmp_path.glob("*/metrics.json")), 1):
+        path.write_text(json.dumps(json.loads(path.read_text()) | {"diverged_at": 3}))
+        ended = run(*command)
+        (line,) = ended.err.splitlines()
+        assert line.startswith(
+            f"posattn: {'1 of 2' if count == 1 else 'all'} diverged, no longer finite: standard on sum"
+        )
+        assert line.count("at step 3") == count
+        assert (ended.code, "report: " in ended.out) == (count - 1, True)
 
 
 @pytest.mark.usefixtures("without_pictures")

@@ -81,7 +81,11 @@ class Selector(Architecture):
             value = getattr(self, name)
             real = isinstance(value, (int, float)) and math.isfinite(value)
             require(real, f"{name}={value!r}: it must be a finite number.")
-        require(self.query_scale > 0, f"query_scale={self.query_scale}: it is above 0.")
+        largest = torch.finfo(torch.float32).max
+        require(
+            0 < self.query_scale <= largest,
+            f"query_scale={self.query_scale}: it is above 0, and at most {largest:.1e}, which float32 holds.",
+        )
         require(self.deviation >= 0, f"deviation={self.deviation}: of the first weights, 0 or more.")
         require(
             self.encoding != "near-orthogonal" or self.query == "sum" or 2 ** (self.width - 1) >= self.length,
