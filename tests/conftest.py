@@ -55,7 +55,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             if named.startswith(NUMERIC) and not named.startswith(NOT_NUMERIC):
                 item.add_marker("numeric")
     if config.option.shuffle is not None:
-        random.Random(config.option.shuffle).shuffle(items)
+        # Modules in a random order, and so the tests within each: what a module's tests share is made once.
+        chance = random.Random(config.option.shuffle)
+        modules = {path: chance.random() for path in sorted({item.path for item in items})}
+        items.sort(key=lambda item: (modules[item.path], chance.random()))
 
 
 @pytest.fixture(autouse=True)
