@@ -24,7 +24,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from posattn.errors import require, unknown
+from posattn import checks
+from posattn.errors import require
 
 Encoding = Callable[..., Float[Tensor, "nodes dim"]]
 
@@ -39,6 +40,9 @@ SINUSOIDAL_BASE = 10_000.0
 
 def register(name: str, width: Callable[[int], int], *, only: bool = False) -> Callable[[Encoding], Encoding]:
     """Give an encoding its name and its usual width for a number of nodes (`only`: the one that it can have)."""
+    require(isinstance(name, str) and name != "", f"name={name!r}: an encoding is called by a word, as 'one-hot'.")
+    require(callable(width), f"width={width!r}: it must be a function of the number of nodes, as lambda nodes: nodes.")
+    checks.switch("only", only)
 
     def keep(function: Encoding) -> Encoding:
         REGISTRY[name] = function
@@ -52,8 +56,8 @@ def register(name: str, width: Callable[[int], int], *, only: bool = False) -> C
 
 def width(name: str, nodes: int, dim: int | None = None) -> int:
     """The width of the encoding called `name` for `nodes` nodes, checked, without making it."""
-    if name not in REGISTRY:
-        raise unknown("encoding", name, REGISTRY)
+    checks.choice("encoding", name, REGISTRY)
+    nodes, dim = checks.whole("nodes", nodes), None if dim is None else checks.whole("encoding_dim", dim)
     require(nodes >= 1, f"nodes={nodes}: an encoding needs at least one node.")
     require(dim is None or dim >= 1, f"encoding_dim={dim}: the width of an encoding must be at least 1.")
     usual = USUAL_WIDTH[name](nodes)
@@ -142,10 +146,6 @@ def _random_signs(
     name: str, nodes: int, dim: int | None, generator: torch.Generator | None
 ) -> Float[Tensor, "nodes dim"]:
     dim = width(name, nodes, dim)
-    require(
-        generator is not None,
-        f"the {name} encoding is random: pass generator=torch.Generator().manual_seed(...) to draw it from.",
-    )
-    assert generator is not None
+    generator = checks.generator(generator, why=f"the {name} encoding is random")
     signs = torch.randint(0, 2, (nodes, dim), generator=generator, device=generator.device)
     return (2 * signs - 1).float() / math.sqrt(dim)

@@ -17,8 +17,9 @@ from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import gelu, scaled_dot_product_attention
 
+from posattn.checks import keep_switches, keep_whole
 from posattn.errors import require
-from posattn.nn.architecture import Architecture, check_codes, check_heads, check_sizes, check_switches, half
+from posattn.nn.architecture import Architecture, check_codes, check_heads, half
 from posattn.nn.model import Model
 from posattn.nn.parts import (
     Init,
@@ -57,10 +58,9 @@ class Gpt(Architecture):
     positional: bool = False
 
     def __post_init__(self) -> None:
-        check_sizes(vocabulary=self.vocabulary, length=self.length, embed_dim=self.embed_dim)
-        check_sizes(heads=self.heads, layers=self.layers)
+        keep_whole(self, "vocabulary", "length", "embed_dim", "heads", "layers", least=1)
         check_heads(self.embed_dim, self.heads)
-        check_switches(positional=self.positional)
+        keep_switches(self, "positional")
 
     def parameters(self) -> dict[str, Init]:
         width, layers = self.embed_dim, (self.layers,)

@@ -7,7 +7,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from posattn.errors import require
+from posattn import checks
+from posattn.errors import require, unknown
 from posattn.nn.architecture import Architecture, build, check_finite
 from posattn.nn.numeric import GIVEN, Numeric
 from posattn.nn.parts import Params
@@ -35,6 +36,12 @@ class Model(nn.Module, Generic[Described]):
 
     def __init__(self, *, generator: torch.Generator | None = None, **options: Any) -> None:
         super().__init__()
+        require(
+            hasattr(self, "describes"),
+            f"{type(self).__name__} is what all models share: build one of its kinds, as PositionalTransformer().",
+        )
+        if generator is not None:
+            checks.generator(generator, why="first weights are drawn from it, or, without one, from the global one")
         architecture: Any = build(self.describes, options)
         self._hold(architecture, architecture.init(generator))
 
@@ -55,7 +62,7 @@ class Model(nn.Module, Generic[Described]):
         """Raise where an input does not fit: shape, values, dtype or device."""
         held = next(self.parameters())
         for x in inputs:
-            require(isinstance(x, Tensor), f"the input is a {type(x).__name__}: use torch.as_tensor(x).")
+            checks.tensor("the input", x)
             require(
                 x.device == held.device,
                 f"the input is on '{x.device}' and the model on '{held.device}': use x.to('{held.device}').",
@@ -81,11 +88,33 @@ class Model(nn.Module, Generic[Described]):
 
 def model_of(architecture: Architecture, tensors: Params) -> Model[Any]:
     """The module of a given architecture with given weights."""
+    checks.instance("architecture", architecture, Architecture, fix="describe the model, as posattn.nn.Positional()")
+    if architecture.kind not in MODELS:
+        raise unknown("model, none was declared for architecture", architecture.kind, MODELS)
+    checks.instance(
+        "tensors", tensors, dict, fix="pass the weights by name, as architecture.init(generator) draws them"
+    )
+    expected = architecture.shapes()
+    found = {name: tuple(_held(name, tensor).shape) for name, tensor in tensors.items()}
+    for name in sorted(expected.keys() | found.keys()):
+        require(
+            expected.get(name) == found.get(name),
+            f"tensor {name!r} has shape {found.get(name)}: the {architecture.kind} model takes {expected.get(name)} "
+            "(None: there is none of that name). architecture.shapes() names them all.",
+        )
     cls = MODELS[architecture.kind]
     model = cls.__new__(cls)
     nn.Module.__init__(model)
     model._hold(architecture, tensors)
     return model
+
+
+def _held(name: str, value: Any) -> Tensor:
+    tensor = checks.tensor(name, value)
+    require(
+        tensor.is_floating_point(), f"tensor {name!r} has dtype {tensor.dtype}: weights are floating point, x.float()."
+    )
+    return tensor
 
 
 def load(path: str | os.PathLike[str]) -> Model[Any]:
@@ -149,6 +178,7 @@ class NumericModel(Model[DescribedNumeric]):
         )
 
     def _check_encoding(self, encoding: Tensor, length: int) -> None:
+        checks.tensor("encoding", encoding)
         wanted = (length + self.architecture.scratchpad, self.architecture.encoding_width)
         held = self.get_buffer("encoding")
         require(

@@ -24,8 +24,9 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from posattn import encodings
-from posattn.errors import PosattnError, require, unknown
-from posattn.nn.architecture import Architecture, check_finite, check_sizes
+from posattn.checks import choice, keep_real, keep_whole
+from posattn.errors import PosattnError, require
+from posattn.nn.architecture import Architecture, check_finite
 from posattn.nn.codes import Codes, Fixed, OneHot, Stochastic
 from posattn.nn.model import Model
 from posattn.nn.parts import Init, Params
@@ -59,29 +60,25 @@ class Selector(Architecture):
     blocks: str = "all"  # "surviving": without those that the population gradient leaves at 0
 
     def __post_init__(self) -> None:
-        check_sizes(length=self.length, dim=self.dim)
+        keep_whole(self, "length", "dim", least=1)
         for what, value, known in (
             ("encoding", self.encoding, ENCODINGS),
             ("keys", self.keys, KEYS),
             ("query", self.query, QUERIES),
             ("blocks", self.blocks, BLOCKS),
         ):
-            if value not in known:
-                raise unknown(what, value, known)
+            choice(what, value, known)
         usual = self.length if self.encoding == "one-hot" else 170
         object.__setattr__(self, "encoding_dim", usual if self.encoding_dim is None else self.encoding_dim)
-        check_sizes(encoding_dim=self.encoding_dim)
+        keep_whole(self, "encoding_dim", least=1)
         require(
             self.encoding != "one-hot" or self.encoding_dim == self.length,
             f"encoding_dim={self.encoding_dim}: one-hot encodings of {self.length} tokens have as many dimensions. "
             "Leave encoding_dim out.",
         )
-        for name in ("query_scale", "deviation"):
-            value = getattr(self, name)
-            real = isinstance(value, (int, float)) and math.isfinite(value)
-            require(real, f"{name}={value!r}: it must be a finite number.")
-        require(self.query_scale > 0, f"query_scale={self.query_scale}: it is above 0.")
-        require(self.deviation >= 0, f"deviation={self.deviation}: of the first weights, 0 or more.")
+        keep_real(self, "query_scale", "deviation")
+        require(self.query_scale > 0, f"query_scale={self.query_scale}: it must be above 0.")
+        require(self.deviation >= 0, f"deviation={self.deviation}: that of the first weights must be 0 or more.")
         require(
             self.encoding != "near-orthogonal" or self.query == "sum" or 2 ** (self.width - 1) >= self.length,
             f"encoding_dim={self.width}: {self.length} tokens cannot all have other signs there, two of them would be "

@@ -15,8 +15,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from posattn.checks import keep_switches
 from posattn.errors import require
-from posattn.nn.architecture import check_switches
 from posattn.nn.attending import attending_layer
 from posattn.nn.model import NumericModel
 from posattn.nn.numeric import FoldedLayer, Numeric, fold, folded_decoder, layer, middle_maps
@@ -38,7 +38,7 @@ class Standard(Numeric):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_switches(append_encoding=self.append_encoding, rotary=self.rotary)
+        keep_switches(self, "append_encoding", "rotary")
         require(
             not self.rotary or self.embed_dim % 2 == 0,
             f"embed_dim={self.embed_dim}: rotary turns pairs of dimensions, so it must be even.",

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from posattn import devices
+from posattn import checks, devices
 from posattn.errors import require
 
 
@@ -53,7 +53,8 @@ class Task(ABC):
 
 def drawing_device(count: int, generator: torch.Generator, device: str | torch.device | None) -> torch.device:
     """The device to draw on: the generator's, checked against the one that was asked for."""
-    require(count >= 1, f"count={count}: draw at least one sample.")
+    require(checks.whole("count", count) >= 1, f"count={count}: draw at least one sample.")
+    checks.generator(generator)
     if device is None:
         return generator.device
     wanted = devices.resolve(device)
@@ -64,8 +65,24 @@ def drawing_device(count: int, generator: torch.Generator, device: str | torch.d
     return wanted
 
 
+def check_inputs(name: str, inputs: Any, kind: Any) -> tuple[Tensor, ...]:
+    """The tensors of a task's inputs, which come as a tuple of its own kind."""
+    checks.instance(f"task '{name}': the input", inputs, kind, fix=f"pass a {kind.__name__}, as sample() draws it")
+    tensors = {field: value for field, value in zip(kind._fields, inputs, strict=True) if value is not None}
+    return tuple(checks.tensor(f"task '{name}': {field}", value) for field, value in tensors.items())
+
+
+def check_dtype(dtype: torch.dtype) -> None:
+    """The dtype of random numbers must be floating point."""
+    require(
+        isinstance(dtype, torch.dtype) and dtype.is_floating_point,
+        f"dtype={dtype!r}: numbers are floating point, whole or not. Use torch.float32.",
+    )
+
+
 def check_numbers(name: str, x: Tensor, *, width: int | None) -> None:
     """x must be finite floating-point numbers of shape (batch, nodes, width)."""
+    checks.tensor(f"task '{name}': the input", x)
     shown = "width" if width is None else width
     require(
         x.dim() == 3 and x.shape[1] >= 1 and (width is None or x.shape[2] == width),

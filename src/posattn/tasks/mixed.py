@@ -15,8 +15,9 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from posattn.checks import switch
 from posattn.errors import require
-from posattn.tasks.base import Task, drawing_device
+from posattn.tasks.base import Task, check_inputs, drawing_device
 from posattn.tasks.intervals import sample_numbers
 
 LABEL_GLYPHS = "ABDEGHIJKLMNOPQRSTUV" + "WXYZΓΔΘΛΞΠΣΦΨΩαβγδεζ"  # ids 1–20 for training, 21–40 held out
@@ -66,6 +67,7 @@ class MixedTask(Task):
     ) -> tuple[MixedInputs, Float[Tensor, "count 1"]]:
         """`held_out` uses the labels and distractor marks kept for testing."""
         where = drawing_device(count, generator, device)
+        held_out = switch("held_out", held_out)
 
         def pick(total: int, some: int) -> Int[Tensor, "count some"]:
             """`some` distinct numbers below `total`, in random order, for every sample."""
@@ -89,13 +91,14 @@ class MixedTask(Task):
         return inputs, self._solve(inputs)
 
     def target(self, inputs: MixedInputs) -> Float[Tensor, "batch 1"]:
-        characters, numbers = inputs
+        characters, numbers = check_inputs(self.name, inputs, MixedInputs)
         require(
             characters.dim() == 2
+            and characters.dtype == torch.int64
             and characters.shape[1] == CHARACTERS
             and tuple(numbers.shape) == (characters.shape[0], LABELS),
-            f"task '{self.name}': characters {tuple(characters.shape)} and numbers {tuple(numbers.shape)} must be "
-            f"(batch, {CHARACTERS}) and (batch, {LABELS}).",
+            f"task '{self.name}': characters {tuple(characters.shape)}, {characters.dtype}, and numbers "
+            f"{tuple(numbers.shape)} must be (batch, {CHARACTERS}), int64, and (batch, {LABELS}).",
         )
         require(
             numbers.is_floating_point(),

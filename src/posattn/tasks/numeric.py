@@ -12,7 +12,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from posattn.errors import require, unknown
+from posattn.checks import choice, whole
+from posattn.errors import require
 from posattn.tasks.base import Shape, Task, check_numbers, drawing_device
 from posattn.tasks.intervals import sample_numbers
 
@@ -46,7 +47,7 @@ class NumericTask(Task):
 
     def shape(self, length: int) -> Shape:
         """What a model for inputs of this length needs."""
-        require(length >= 1, f"length={length}: an input has at least one number.")
+        require(whole("length", length) >= 1, f"length={length}: an input has at least one number.")
         return Shape(nodes=self.nodes_per_number * length, in_dim=1, out_dim=1)
 
     def sample(
@@ -75,17 +76,13 @@ class NumericTask(Task):
             count, nodes, low=low, high=high, avoid=avoid, integers=integers, generator=generator, dtype=dtype
         )
         x = numbers.unsqueeze(-1)
-        if placed not in PLACED:
-            raise unknown("placed", placed, PLACED)
+        choice("placed", placed, PLACED)
         if places is None:
             require(
                 placed == PLACED[0], f"placed={placed!r}: without places there is nothing to choose. Pass places=32."
             )
             return x, self._solve(x)
-        require(
-            isinstance(places, int) and places >= nodes,
-            f"places={places!r}: {nodes} numbers need as many places or more, a whole number.",
-        )
+        require(whole("places", places) >= nodes, f"places={places!r}: {nodes} numbers need as many places or more.")
         if placed == "first":
             stand = torch.arange(nodes, device=x.device).repeat(count, 1)
         else:  # the places of the largest of iid uniforms are a uniform subset
