@@ -11,15 +11,17 @@ posattn.errors.PosattnError: heads=2.5: it must be a whole number of at least 1.
 """
 
 import math
+import os
 import sys
 from collections.abc import Iterable
 from numbers import Integral, Real
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
-from posattn.errors import require, unknown
+from posattn.errors import PosattnError, require, unknown
 
 #: What 64 bits hold; no count is larger.
 LARGEST = 2**63 - 1
@@ -83,6 +85,28 @@ def tensor(name: str, value: Any) -> torch.Tensor:
 
 def _named(name: str) -> str:
     return name if name.isidentifier() else "x"
+
+
+def path(name: str, value: Any) -> Path:
+    """The path that was passed as `name`."""
+    is_path = isinstance(value, (str, os.PathLike)) and str(value) not in ("", ".") and "\0" not in str(value)
+    require(is_path, f"{name}={value!r}: it must be the path of a file, as 'model.safetensors'.")
+    return Path(value)
+
+
+def text(name: str, value: Any) -> str:
+    """The words that were passed as `name`."""
+    require(isinstance(value, str) and bool(value.strip()), f"{name}={value!r}: it must be a word, or some words.")
+    return value
+
+
+def finite(name: str, value: torch.Tensor) -> torch.Tensor:
+    """The tensor that was passed as `name`, without NaN and infinite values."""
+    is_finite = torch.isfinite(value)
+    if not is_finite.all():
+        at = (~is_finite).nonzero()[0].tolist()
+        raise PosattnError(f"{name}: {value[tuple(at)].item()} at {at}. Remove NaN and infinite values first.")
+    return value
 
 
 def instance(name: str, value: Any, kind: type | tuple[type, ...], *, fix: str) -> Any:

@@ -80,12 +80,20 @@ def make(
     return REGISTRY[name](nodes, dim=dim, generator=generator)
 
 
+def _sizes(name: str, nodes: int, dim: int | None, generator: torch.Generator | None) -> tuple[int, int]:
+    """Rows and width of an encoding, all that was passed being checked."""
+    if generator is not None:
+        checks.generator(generator)
+    dim = width(name, nodes, dim)
+    return int(nodes), dim
+
+
 @register("one-hot", lambda nodes: nodes, only=True)
 def one_hot(
     nodes: int, *, dim: int | None = None, generator: torch.Generator | None = None
 ) -> Float[Tensor, "nodes dim"]:
     """P = identity: node i has row e_i (the paper's choice)."""
-    return torch.eye(width("one-hot", nodes, dim))
+    return torch.eye(_sizes("one-hot", nodes, dim, generator)[0])
 
 
 @register("binary", lambda nodes: max(1, (nodes - 1).bit_length()), only=True)
@@ -93,7 +101,8 @@ def binary(
     nodes: int, *, dim: int | None = None, generator: torch.Generator | None = None
 ) -> Float[Tensor, "nodes dim"]:
     """The bits of i as ±1, lowest bit first: ⌈log₂ nodes⌉ of them, and at least one."""
-    bits = (torch.arange(nodes)[:, None] >> torch.arange(width("binary", nodes, dim))) & 1
+    nodes, dim = _sizes("binary", nodes, dim, generator)
+    bits = (torch.arange(nodes)[:, None] >> torch.arange(dim)) & 1
     return (2 * bits - 1).float()
 
 
@@ -102,7 +111,7 @@ def parabolic(
     nodes: int, *, dim: int | None = None, generator: torch.Generator | None = None
 ) -> Float[Tensor, "nodes dim"]:
     """(1, i, i²): the query (−t², 2t, −1) against it is −(i − t)², which peaks at node t."""
-    width("parabolic", nodes, dim)
+    nodes, _ = _sizes("parabolic", nodes, dim, generator)
     i = torch.arange(nodes, dtype=torch.float32)
     return torch.stack([torch.ones(nodes), i, i * i], dim=1)
 
@@ -112,7 +121,7 @@ def sinusoidal(
     nodes: int, *, dim: int | None = None, generator: torch.Generator | None = None
 ) -> Float[Tensor, "nodes dim"]:
     """sin and cos of i / 10000^(2k/dim), interleaved (Vaswani et al. 2017); `dim` is even, by default about `nodes`."""
-    dim = width("sinusoidal", nodes, dim)
+    nodes, dim = _sizes("sinusoidal", nodes, dim, generator)
     frequency = torch.exp(-math.log(SINUSOIDAL_BASE) * torch.arange(0, dim, 2, dtype=torch.float64) / dim)
     angle = torch.arange(nodes, dtype=torch.float64)[:, None] * frequency
     return torch.stack([angle.sin(), angle.cos()], dim=2).reshape(nodes, dim).float()
@@ -145,7 +154,7 @@ def stochastic(
 def _random_signs(
     name: str, nodes: int, dim: int | None, generator: torch.Generator | None
 ) -> Float[Tensor, "nodes dim"]:
-    dim = width(name, nodes, dim)
+    nodes, dim = _sizes(name, nodes, dim, generator)
     generator = checks.generator(generator, why=f"the {name} encoding is random")
     signs = torch.randint(0, 2, (nodes, dim), generator=generator, device=generator.device)
     return (2 * signs - 1).float() / math.sqrt(dim)

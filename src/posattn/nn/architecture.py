@@ -123,14 +123,6 @@ def build(architecture: type[Architecture], options: dict[str, Any]) -> Architec
     return architecture(**options)
 
 
-def check_finite(what: str, x: Tensor) -> None:
-    """Raise where x holds NaN or an infinite value, and say which and where."""
-    finite = torch.isfinite(x)
-    if not finite.all():
-        at = (~finite).nonzero()[0].tolist()
-        raise PosattnError(f"{what}: {x[tuple(at)].item()} at {at}. Remove NaN and infinite values first.")
-
-
 def check_codes(what: str, codes: Tensor, vocabulary: int) -> None:
     """Every code must be in the vocabulary."""
     outside = codes[(codes < 0) | (codes >= vocabulary)]

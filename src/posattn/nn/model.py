@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from posattn import checks
 from posattn.errors import require, unknown
-from posattn.nn.architecture import Architecture, build, check_finite
+from posattn.nn.architecture import Architecture, build
 from posattn.nn.numeric import GIVEN, Numeric
 from posattn.nn.parts import Params
 from posattn.nn.weights import read_weights, write_weights
@@ -83,7 +83,8 @@ class Model(nn.Module, Generic[Described]):
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write architecture and weights to a safetensors file, whole or not at all; `posattn.load` reads it."""
-        write_weights(path, self.architecture, {**dict(self.named_parameters()), **dict(self.named_buffers())})
+        held = {**dict(self.named_parameters()), **dict(self.named_buffers())}
+        write_weights(checks.path("path", path), self.architecture, held)
 
 
 def model_of(architecture: Architecture, tensors: Params) -> Model[Any]:
@@ -119,7 +120,7 @@ def _held(name: str, value: Any) -> Tensor:
 
 def load(path: str | os.PathLike[str]) -> Model[Any]:
     """The model in a file that `model.save` wrote. Nothing in the file is ever executed."""
-    return model_of(*read_weights(path))
+    return model_of(*read_weights(checks.path("path", path)))
 
 
 class NumericModel(Model[DescribedNumeric]):
@@ -151,7 +152,7 @@ class NumericModel(Model[DescribedNumeric]):
                 f"{name} has {value.shape[0]} rows: it needs one for each of the model's length + scratchpad = {nodes} "
                 "nodes.",
             )
-            check_finite(name, value)
+            checks.finite(name, value)
             self.get_buffer(name).copy_(value)
 
     def forward(
@@ -164,10 +165,10 @@ class NumericModel(Model[DescribedNumeric]):
             self._check_encoding(encoding, x.shape[1])
             p["encoding"] = encoding.unsqueeze(0)
         if encoding is None or "constants" in p:
-            self.check_length(x)
+            self._check_length(x)
         return self.architecture.forward(p, x.unsqueeze(0))[0]
 
-    def check_length(self, x: Tensor) -> None:
+    def _check_length(self, x: Tensor) -> None:
         """Raise where x has more nodes than P, or the constants, have rows."""
         length, longest = x.shape[1], self.architecture.length
         other = ", or pass a longer P: model(x, encoding=P)." if self.architecture.constants is None else "."
@@ -186,4 +187,4 @@ class NumericModel(Model[DescribedNumeric]):
             f"encoding is {tuple(encoding.shape)}, {encoding.dtype}, on '{encoding.device}': this input needs {wanted} "
             f"(length + scratchpad rows), {held.dtype}, on '{held.device}'.",
         )
-        check_finite("encoding", encoding)
+        checks.finite("encoding", encoding)

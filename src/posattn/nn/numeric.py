@@ -13,9 +13,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from posattn import encodings
-from posattn.checks import keep_switches, keep_whole, whole
+from posattn.checks import finite, keep_switches, keep_whole, whole
 from posattn.errors import require, unknown
-from posattn.nn.architecture import Architecture, check_finite, check_heads
+from posattn.nn.architecture import Architecture, check_heads
 from posattn.nn.parts import Init, Params, affine, linear, linear_init, merge_heads, split_heads, xavier_init
 
 #: The name of an encoding or of constants that were passed as a matrix.
@@ -134,7 +134,7 @@ class Numeric(Architecture):
             f"the input has shape {tuple(x.shape)}: the model takes (batch, length, {self.in_dim}).",
         )
         require(x.is_floating_point(), f"the input has dtype {x.dtype}, not floating point: use x.float().")
-        check_finite("the input", x)
+        finite("the input", x)
 
     def inputs(
         self, p: Params, x: Float[Tensor, "replicas batch length in_dim"]

@@ -24,9 +24,9 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from posattn import encodings
-from posattn.checks import choice, keep_real, keep_whole
+from posattn.checks import choice, finite, keep_real, keep_whole
 from posattn.errors import PosattnError, require
-from posattn.nn.architecture import Architecture, check_finite
+from posattn.nn.architecture import Architecture
 from posattn.nn.codes import Codes, Fixed, OneHot, Stochastic
 from posattn.nn.model import Model
 from posattn.nn.parts import Init, Params
@@ -214,7 +214,7 @@ def check_selection(x: Tensor, subset: Tensor, key: Tensor, *, dim: int) -> None
         x.dim() == 3 and x.shape[2] == dim and x.is_floating_point(),
         f"x is {tuple(x.shape)}, {x.dtype}: the model takes (batch, tokens, {dim}), floating point.",
     )
-    check_finite("x", x)
+    finite("x", x)
     require(
         subset.dim() == 2 and subset.shape[0] == x.shape[0] and subset.dtype == torch.int64,
         f"subset is {tuple(subset.shape)}, {subset.dtype}: the model takes (batch, q), int64, one row a sample.",

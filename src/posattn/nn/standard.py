@@ -142,5 +142,5 @@ class StandardTransformer(NumericModel[Standard]):
     def attention(self, x: Float[Tensor, "batch length in_dim"]) -> Float[Tensor, "batch layers heads nodes nodes"]:
         """The attention weights on this input; each row sums to 1."""
         self.check(x)
-        self.check_length(x)
+        self._check_length(x)
         return self.architecture.attention(self.replica(), x.unsqueeze(0))[0]

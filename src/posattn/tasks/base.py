@@ -65,6 +65,12 @@ def drawing_device(count: int, generator: torch.Generator, device: str | torch.d
     return wanted
 
 
+def check_described(task: Task) -> None:
+    """A task has a name and says in a few words what it computes."""
+    checks.text("name", task.name)
+    checks.text("summary", task.summary)
+
+
 def check_inputs(name: str, inputs: Any, kind: Any) -> tuple[Tensor, ...]:
     """The tensors of a task's inputs, which come as a tuple of its own kind."""
     checks.instance(f"task '{name}': the input", inputs, kind, fix=f"pass a {kind.__name__}, as sample() draws it")
@@ -92,4 +98,4 @@ def check_numbers(name: str, x: Tensor, *, width: int | None) -> None:
         x.is_floating_point(),
         f"task '{name}': the input has dtype {x.dtype}, it must be floating point: use x.float().",
     )
-    require(bool(torch.isfinite(x).all()), f"task '{name}': the input holds NaN or infinite values. Remove them first.")
+    checks.finite(f"task '{name}': the input", x)

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from posattn.checks import keep_whole, switch, whole
 from posattn.errors import require
-from posattn.tasks.base import Task, check_inputs, drawing_device
+from posattn.tasks.base import Task, check_described, check_inputs, drawing_device
 
 
 class KHopInputs(NamedTuple):
@@ -42,6 +42,7 @@ class KHopTask(Task):
     metric_name = "token accuracy"
 
     def __post_init__(self) -> None:
+        check_described(self)
         keep_whole(self, "letters", "held_out_letters", "max_hops", "characters")
         require(
             self.letters >= 0 and self.held_out_letters >= 0 and self.max_hops >= 0 and self.characters >= 1,

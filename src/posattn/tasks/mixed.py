@@ -15,9 +15,9 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from posattn.checks import switch
+from posattn.checks import choice, switch
 from posattn.errors import require
-from posattn.tasks.base import Task, check_inputs, drawing_device
+from posattn.tasks.base import Task, check_described, check_inputs, drawing_device
 from posattn.tasks.intervals import sample_numbers
 
 LABEL_GLYPHS = "ABDEGHIJKLMNOPQRSTUV" + "WXYZΓΔΘΛΞΠΣΦΨΩαβγδεζ"  # ids 1–20 for training, 21–40 held out
@@ -31,6 +31,7 @@ LIST_CHARACTERS = 4 * LABELS + 5 * DISTRACTORS
 QUESTION = "Find min of categories Cat?, Cat?, Cat? and Cat?"
 OPERATION_AT = QUESTION.index("min")
 QUERIED_AT = [place for place, glyph in enumerate(QUESTION) if glyph == "?"]
+OPERATIONS = ("min", "sum", "max")
 CHARACTERS = LIST_CHARACTERS + len(QUESTION)
 
 
@@ -52,6 +53,13 @@ class MixedTask(Task):
     operations: tuple[str, ...]
 
     metric_name = "MAPE"
+
+    def __post_init__(self) -> None:
+        check_described(self)
+        several = isinstance(self.operations, tuple) and len(self.operations) > 0
+        require(several, f"operations={self.operations!r}: name one or more of {', '.join(OPERATIONS)}, as ('min',).")
+        for operation in self.operations:
+            choice("operation", operation, OPERATIONS)
 
     def sample(
         self,
@@ -130,7 +138,8 @@ class MixedTask(Task):
 
     def text(self, inputs: MixedInputs) -> list[str]:
         """The characters of each sample as a string."""
-        return ["".join(GLYPHS[code] for code in row) for row in inputs.characters.tolist()]
+        characters, _ = check_inputs(self.name, inputs, MixedInputs)
+        return ["".join(GLYPHS[code] for code in row) for row in characters.tolist()]
 
     def loss(
         self, prediction: Float[Tensor, "*replicas batch 1"], target: Float[Tensor, "*replicas batch 1"]

@@ -12,9 +12,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from posattn.checks import choice, whole
+from posattn.checks import choice, keep_switches, keep_whole, whole
 from posattn.errors import require
-from posattn.tasks.base import Shape, Task, check_numbers, drawing_device
+from posattn.tasks.base import Shape, Task, check_described, check_numbers, drawing_device
 from posattn.tasks.intervals import sample_numbers
 
 #: A sample counts as solved when every output is within this much of the target, relative plus absolute.
@@ -44,6 +44,11 @@ class NumericTask(Task):
     nodes_per_number: int = 1
 
     metric_name = "accuracy"
+
+    def __post_init__(self) -> None:
+        check_described(self)
+        require(callable(self.function), f"function={self.function!r}: it must be a function of a tensor of numbers.")
+        keep_whole(self, "nodes_per_number", least=1)
 
     def shape(self, length: int) -> Shape:
         """What a model for inputs of this length needs."""
@@ -127,6 +132,10 @@ class PrefixTask(NumericTask):
     """`function` of every prefix, or with `cumulative=False` of the whole list (the last prefix) at every node."""
 
     cumulative: bool = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        keep_switches(self, "cumulative")
 
     def _solve(self, x: Float[Tensor, "batch nodes 1"]) -> Float[Tensor, "batch nodes 1"]:
         y = super()._solve(x)

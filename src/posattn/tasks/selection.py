@@ -13,7 +13,7 @@ from torch import Tensor
 
 from posattn.checks import choice, keep_real, keep_switches, whole
 from posattn.errors import require
-from posattn.tasks.base import Task, check_dtype, check_inputs, drawing_device
+from posattn.tasks.base import Task, check_described, check_dtype, check_inputs, drawing_device
 
 REDRAWS = ("sample", "step")
 
@@ -42,6 +42,7 @@ class SelectionTask(Task):
     metric_name = "squared error"
 
     def __post_init__(self) -> None:
+        check_described(self)
         keep_switches(self, "every_token")
         keep_real(self, "kappa")
         require(

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from posattn.checks import number, switch, whole
 from posattn.errors import require
-from posattn.tasks.base import Shape, Task, check_numbers, drawing_device
+from posattn.tasks.base import Shape, Task, check_described, check_numbers, drawing_device
 from posattn.tasks.intervals import sample_numbers
 from posattn.tasks.numeric import ACCURACY_TOLERANCE
 
@@ -26,6 +26,9 @@ class ShortestPathTask(Task):
     summary: str = "distance of every pair on a weighted path"
 
     metric_name = "accuracy"
+
+    def __post_init__(self) -> None:
+        check_described(self)
 
     def shape(self, length: int) -> Shape:
         require(whole("length", length) >= 2, f"length={length}: a path needs at least two nodes.")

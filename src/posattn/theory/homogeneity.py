@@ -128,7 +128,7 @@ def interval(values: torch.Tensor, confidence: float) -> Interval:
         values.dim() == 1 and len(values) >= 2 and values.is_floating_point(),
         f"values of shape {tuple(values.shape)}, {values.dtype}: give two numbers or more, floating point.",
     )
-    require(bool(torch.isfinite(values).all()), "values hold NaN or infinite ones: remove them first.")
+    checks.finite("values", values)
     mean = float(values.mean())
     half = NormalDist().inv_cdf((1 + confidence) / 2) * float(values.std()) / math.sqrt(len(values))
     return Interval(mean, max(0.0, mean - half), mean + half)

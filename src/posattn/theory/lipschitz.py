@@ -19,6 +19,7 @@ from posattn import checks
 from posattn.errors import PosattnError, require
 from posattn.nn import Model, PositionalTransformer, StandardTransformer
 from posattn.nn.numeric import fold, folded_decoder, middle_maps
+from posattn.theory.norms import check_weights
 
 #: The largest matrix (side) whose spectral norm is computed whole; beyond, ‖Σ A_h⊗M_h‖ ≤ Σ ‖A_h‖·‖M_h‖ is used.
 LARGEST = 1500
@@ -44,6 +45,7 @@ def upper(model: Model) -> Upper:
             "where attention depends on values, its slope grows with them. `lower` measures it in a range."
         )
     sizes = model.architecture
+    check_weights(sizes, model.replica())
     p = {name: tensor.detach().double() for name, tensor in model.replica().items()}
     attention = sizes.attention(p, sizes.nodes)[0]
     identity = torch.eye(sizes.nodes, dtype=torch.float64, device=attention.device)
@@ -110,6 +112,7 @@ def lower(
     require(checks.real("scale", scale) > 0, f"scale={scale}: inputs lie in ±scale, above 0.")
     checks.generator(generator)
     sizes = model.architecture
+    check_weights(sizes, model.replica())
     p = {name: tensor.detach().double() for name, tensor in model.replica().items()}
 
     def apply(x: Tensor) -> Tensor:

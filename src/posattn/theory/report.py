@@ -4,7 +4,8 @@ from dataclasses import fields
 
 import torch
 
-from posattn.errors import PosattnError
+from posattn import checks
+from posattn.errors import PosattnError, require
 from posattn.nn import Model, PositionalTransformer, StandardTransformer
 from posattn.theory import bounds, homogeneity, lipschitz
 
@@ -36,6 +37,10 @@ def about(
     scales: tuple[float, ...] = (),
 ) -> Facts:
     """Name → (value, meaning)."""
+    if task is not None:
+        checks.choice("task that scales with its input", task, homogeneity.TASKS)
+    numbers = isinstance(scales, (tuple, list)) and all(homogeneity.redraw_factor(scale) for scale in scales)
+    require(numbers, f"scales={scales!r}: give a tuple of numbers, as (2.0, 5.0).")
     found = bounds.terms(model, samples=samples, delta=delta, constant=constant)
     facts: Facts = {"model": (found.architecture, f"m = {samples}, δ = {delta:g}, c = {constant:g}, other constants 1")}
     for field in fields(found):

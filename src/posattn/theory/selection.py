@@ -161,7 +161,8 @@ def inverse_loss_slope(T: int, eta: float) -> float:
     best.
     """
     _check(T)
-    return 4 * float(_positive("eta", eta)) / (T - 1)
+    require(checks.real("eta", eta) > 0, f"eta={eta}: it must be greater than 0.")
+    return 4 * eta / (T - 1)
 
 
 def asymptote(t: Numbers, T: int, eta: float) -> Numbers:

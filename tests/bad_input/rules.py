@@ -1,0 +1,81 @@
+"""Where the usual wrong values are right, and wrong values that only one parameter can have."""
+
+from collections.abc import Iterator, Mapping
+from fnmatch import fnmatch
+from typing import TypeVar
+
+from .values import Bad, File, plain
+
+T = TypeVar("T")
+
+#: (callable, parameter) patterns → labels of usual bad values that are right there; "all" leaves only its own.
+FINE: dict[tuple[str, str], set[str]] = {
+    # numbers that may be 0, or below it
+    ("nn.*", "scratchpad"): {"0"},
+    ("tasks.KHopTask", "letters"): {"0"},
+    ("tasks.KHopTask", "held_out_letters"): {"0"},
+    ("tasks.KHopTask", "max_hops"): {"0"},
+    ("tasks.KHopTask.sample", "hops"): {"0"},
+    ("theory.selection.trajectory", "steps"): {"0"},
+    ("theory.selection.fcn_floor", "m"): {"0"},
+    # a name of one's own
+    ("tasks.*Task", "name"): {"misspelt"},
+    ("tasks.*Task", "summary"): {"misspelt"},
+    ("encodings.register", "name"): {"misspelt"},
+    # figures that are not published: an empty list
+    ("published.losses", "*"): {"misspelt"},
+    ("published.khop_accuracy", "test_set"): {"misspelt"},
+    # what is described in JSON, and what is shown of it
+    ("*.from_json", "text"): {"misspelt"},
+    # matrices may have leading axes, losses those of replicas; a diverged model is scored as it is
+    ("theory.norms.*", "weight"): {"another axis"},
+    ("tasks.*.loss", "*"): {"NaN"},
+    ("tasks.*.metric", "*"): {"NaN"},
+    # paths that are written
+    ("*.save", "path"): {"all"},
+    # NumPy's arrays and lists are numbers to a compiled program
+    ("compile.Compiled.__call__", "x"): {"a list", "an array", "whole numbers"},
+}
+
+WRITTEN = [
+    Bad("folder", File("folder")),
+    Bad("below a file", File("empty.safetensors/model")),
+    *plain(3, None, "", "a\0b"),
+]
+
+#: (callable, parameter) patterns → further bad values.
+EXTRA: dict[tuple[str, str], list[Bad]] = {
+    ("*.save", "path"): WRITTEN,
+    ("*.from_json", "text"): [*plain("{", "[]", "null"), Bad("a kind 3", '{"kind": 3}', shown=("3",))],
+    ("nn.ablation", "name"): [Bad("misspelt", "m1", nearest="M1")],
+    ("nn.*", "widths"): plain((), (0,), ("x",), (1.5,)),
+    ("nn.Selector*", "query_scale"): plain(0, -1.0),
+    ("nn.Selector*", "deviation"): plain(-1.0),
+    ("nn.*", "heads"): plain(3),
+    ("nn.*ransformer", "options"): [Bad("misspelt", {"lenght": 4}, shown=("lenght",), nearest="length")],
+    ("tasks.*.sample", "avoid"): plain(3, (1,), (2.0, 1.0), ("a", "b"), (-1e9, 1e9)),
+    ("tasks.*.sample", "high"): plain(-9.0),
+    ("tasks.KHopTask.sample", "hops"): plain(4),
+    ("tasks.NumericTask.sample", "places"): plain(3),
+    ("tasks.SelectionTask.sample", "subset_size"): plain(7),
+    ("tasks.SelectionTask", "kappa"): plain(0, -1.0),
+    ("tasks.MixedTask", "operations"): plain((), ("mean",)),
+    ("theory.*", "delta"): plain(0.0, 1.0, 2),
+    ("theory.*", "constant"): plain(0, -1.0),
+    ("theory.*", "confidence"): plain(0, 1.0),
+    ("theory.*", "scale"): plain(0, -1.0),
+    ("theory.selection.*", "kappa"): plain(0, -1.0),
+    ("theory.selection.*", "eta"): plain(0, -1.0),
+    ("theory.selection.*", "q"): plain(7),
+    ("theory.selection.*", "T"): plain(1),
+    ("theory.report.about", "scales"): plain((1.0,), ("x",)),
+    ("encodings.sinusoidal", "dim"): plain(3),
+    ("encodings.one_hot", "dim"): plain(3),
+}
+
+
+def matching(table: Mapping[tuple[str, str], T], name: str, parameter: str) -> Iterator[T]:
+    """The entries whose patterns fit."""
+    for (names, parameters), entry in table.items():
+        if fnmatch(name, names) and fnmatch(parameter, parameters):
+            yield entry
