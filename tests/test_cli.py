@@ -266,9 +266,10 @@ def test_train_prints_a_table_and_keeps_what_it_trained(run: Any, tmp_path: Path
     losses = {name: [float(cell) for cell in cells] for name, cells in rows.items() if name != "test set"}
     assert all(low <= median <= high for median, low, high in losses.values())
     assert losses["c=1"][0] < losses["c=2"][0] < losses["c=10"][0]
-    assert f"weights and metrics: {tmp_path}/runs/<trial>/" in ended.out
-    kept = sorted((tmp_path / "runs").glob("*/weights.safetensors"))
-    assert len(kept) == 2
+    folders = re.findall(r"^weights and metrics of seed ([01]): (.*)$", ended.out, flags=re.MULTILINE)
+    assert [seed for seed, _ in folders] == ["0", "1"]
+    kept = [Path(folder) / "weights.safetensors" for _, folder in folders]
+    assert sorted(kept) == sorted((tmp_path / "runs").glob("*/weights.safetensors"))
     assert isinstance(posattn.load(kept[0]), posattn.PositionalTransformer)
 
 
@@ -353,11 +354,32 @@ def test_json_is_one_object_a_line(run: Any, tmp_path: Path, model: str) -> None
 @pytest.mark.parametrize("lr", ["10", "1e30"])  # at 10 the loss becomes infinite, at 1e30 no number at all
 def test_json_of_a_run_that_diverges_is_json_still(run: Any, tmp_path: Path, lr: str) -> None:
     ended = run(*SMALL, "--lr", lr, "--out", tmp_path, "--json")
-    assert ended.code == 0
+    assert ended.code == 1
     found = events(ended.out)
     assert found[-3]["losses"] == [None]
-    assert {row["diverged_at"] for row in found[-1]["rows"]} <= {1, 2}
+    (step,) = {row["diverged_at"] for row in found[-1]["rows"]}
+    assert step in (1, 2)
     assert {row["loss"] for row in found[-1]["rows"]} == {None}
+    assert f"all diverged, no longer finite: seed 0 at step {step}." in ended.err
+
+
+def test_a_seed_that_diverged_is_named_and_where_all_did_the_exit_code_is_1(run: Any, tmp_path: Path) -> None:
+    command = [*SMALL, "--seeds", 3, "--out", tmp_path]
+    ended = run(*command, "--lr", "1e308")
+    assert (ended.code, len(ended.err.splitlines())) == (1, 1)
+    lost = "seed 0 at step 1; seed 1 at step 1; seed 2 at step 1"
+    assert ended.err.startswith(f"posattn: all diverged, no longer finite: {lost}. ")
+    assert "lower learning rate" in ended.err
+    assert "inf" in table(ended.out)[-1]
+    again = run(*command, "--lr", "1e308")  # finished, and no better for that
+    assert again == ended
+    run(*command)
+    one = max(tmp_path.glob("*/metrics.json"), key=lambda path: path.stat().st_mtime_ns)
+    seed = json.loads((one.parent / "trial.json").read_text())["seed"]
+    one.write_text(json.dumps(json.loads(one.read_text()) | {"diverged_at": 2}))
+    ended = run(*command)
+    assert ended.code == 0
+    assert ended.err.startswith(f"posattn: 1 of 3 diverged, no longer finite: seed {seed} at step 2. ")
 
 
 @pytest.mark.parametrize("model", ["positional", "homogeneous", "standard"])
@@ -422,6 +444,21 @@ def test_an_unknown_model_is_answered_with_the_nearest(run: Any, tmp_path: Path)
     )
     assert ended == Ended(2, "", said)
     assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.usefixtures("without_pictures")
+def test_a_study_says_which_trial_diverged_and_ends_with_1_where_all_did(run: Any, tmp_path: Path) -> None:
+    command = ["run", "accuracy", "--task", "sum", "--model", "standard", *SMOKE, "--seeds", 2, "--out", tmp_path]
+    assert run(*command).err == ""
+    for count, path in enumerate(sorted(tmp_path.glob("*/metrics.json")), 1):
+        path.write_text(json.dumps(json.loads(path.read_text()) | {"diverged_at": 3}))
+        ended = run(*command)
+        (line,) = ended.err.splitlines()
+        assert line.startswith(
+            f"posattn: {'1 of 2' if count == 1 else 'all'} diverged, no longer finite: standard on sum"
+        )
+        assert line.count("at step 3") == count
+        assert (ended.code, "report: " in ended.out) == (count - 1, True)
 
 
 @pytest.mark.usefixtures("without_pictures")

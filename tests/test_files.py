@@ -2,6 +2,10 @@
 
 import errno
 import os
+import pty
+import socket
+import stat
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -36,13 +40,139 @@ def test_paths_may_be_strings_and_relative(tmp_path, monkeypatch):
     assert Path("file").read_bytes() == b"content"
 
 
-def test_everyone_may_read_the_file_as_if_it_had_been_opened_and_written(tmp_path):
-    write_whole(tmp_path / "file", b"content")
-    assert (tmp_path / "file").stat().st_mode & 0o777 == 0o644
+@pytest.mark.parametrize(("umask", "mode"), [(0o022, 0o644), (0o077, 0o600), (0o002, 0o664)])
+def test_a_new_file_has_the_permissions_that_the_umask_leaves(tmp_path, umask, mode):
+    before = os.umask(umask)
+    try:
+        write_whole(tmp_path / "file", b"content")
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "file").stat().st_mode) == mode
 
 
-@pytest.mark.parametrize("failing", ["os.fsync", "pathlib.Path.replace", "pathlib.Path.chmod"])
+def test_an_old_file_keeps_its_permissions(tmp_path):
+    path = tmp_path / "file"
+    path.write_bytes(b"old")
+    path.chmod(0o640)
+    write_whole(path, b"new")
+    assert (path.read_bytes(), stat.S_IMODE(path.stat().st_mode)) == (b"new", 0o640)
+
+
+def test_a_file_that_may_not_be_written_is_not_replaced(tmp_path, monkeypatch):
+    """Renaming over it would be allowed: that takes the folder's permission alone."""
+    path = tmp_path / "file"
+    path.write_bytes(b"old")
+    monkeypatch.setattr(os, "access", lambda asked, kind: not (Path(asked) == path and kind == os.W_OK))
+    with pytest.raises(PosattnError, match=r"cannot write .*Permission denied"):
+        write_whole(path, b"new")
+    assert path.read_bytes() == b"old"
+
+
+@pytest.mark.parametrize("relative", [True, False])
 @pytest.mark.parametrize("existing", [True, False])
+def test_a_link_stays_and_what_it_points_to_is_written(tmp_path, existing, relative):
+    target, link, above = tmp_path / "there" / "file", tmp_path / "link", tmp_path / "above"
+    target.parent.mkdir()
+    if existing:
+        target.write_bytes(b"old")
+    link.symlink_to("there/file" if relative else target)
+    above.symlink_to(link)
+    for path, content in ((link, b"new"), (above, b"newer")):
+        write_whole(path, content)
+        assert link.is_symlink()
+        assert above.is_symlink()
+        assert target.read_bytes() == content
+    assert sorted(os.listdir(tmp_path)) == ["above", "link", "there"]
+    assert os.listdir(target.parent) == ["file"]
+
+
+def test_a_link_to_itself_is_refused(tmp_path):
+    (tmp_path / "link").symlink_to("link")
+    with pytest.raises(PosattnError, match=r"cannot write .*symbolic link"):
+        write_whole(tmp_path / "link", b"content")
+    assert (tmp_path / "link").is_symlink()
+
+
+def test_a_fifo_is_written_to_and_stays_one(tmp_path):
+    path, content = tmp_path / "fifo", bytes(range(256)) * 1024  # more than a pipe holds
+    os.mkfifo(path)
+    with pytest.raises(PosattnError, match=r"fifo': nobody reads from it. Start the reader first"):
+        write_whole(path, b"content")
+    kept = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # one that is there, whenever the other comes
+    arrived: list[bytes] = []
+    reading = threading.Thread(target=lambda: arrived.append(path.read_bytes()))
+    reading.start()
+    write_whole(path, content)
+    reading.join(10)
+    os.close(kept)
+    assert arrived == [content]
+    assert stat.S_ISFIFO(path.stat().st_mode)
+    assert os.listdir(tmp_path) == ["fifo"]
+
+
+def test_a_reader_that_leaves_is_an_error_in_one_line(tmp_path, monkeypatch):
+    path = tmp_path / "fifo"
+    os.mkfifo(path)
+    reader, opened = os.open(path, os.O_RDONLY | os.O_NONBLOCK), os.set_blocking
+
+    def leaving(descriptor: int, wanted: bool) -> None:
+        opened(descriptor, wanted)
+        os.close(reader)
+
+    monkeypatch.setattr(os, "set_blocking", leaving)
+    with pytest.raises(PosattnError, match=r"cannot write to .*Broken pipe. Part of the content may have arrived"):
+        write_whole(path, b"content")
+
+
+@pytest.mark.parametrize("linked", [False, True])
+def test_a_character_device_is_written_to_and_stays_one(tmp_path, linked):
+    """A terminal's: nobody has to be root to have one, and nothing can be made or replaced in its folder."""
+    ours, theirs = pty.openpty()
+    os.set_blocking(ours, False)
+    path = Path(os.ttyname(theirs))
+    if linked:
+        (tmp_path / "link").symlink_to(path)
+    write_whole(tmp_path / "link" if linked else path, b"content")
+    assert os.read(ours, 100) == b"content"
+    assert stat.S_ISCHR(path.stat().st_mode)
+    os.close(ours)
+    os.close(theirs)
+
+
+def test_a_full_device_is_an_error_in_one_line(monkeypatch):
+    monkeypatch.setattr(Path, "replace", None)  # it must stay whatever becomes of the code under test
+    with pytest.raises(PosattnError, match=r"cannot write to '/dev/full': No space left on device"):
+        write_whole("/dev/full", b"content")
+    assert stat.S_ISCHR(os.stat("/dev/full").st_mode)
+
+
+def test_a_socket_is_refused(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # a socket's whole path must be short
+    with socket.socket(socket.AF_UNIX) as bound:
+        bound.bind("socket")
+        with pytest.raises(PosattnError, match=r"'socket': it is a block device or a socket.*Name another file"):
+            write_whole("socket", b"content")
+        assert stat.S_ISSOCK(os.stat("socket").st_mode)
+
+
+def test_the_file_that_output_goes_to_is_not_replaced(capfd):
+    """`posattn … --html page > page`, or --html /dev/stdout: what is printed afterwards would be lost."""
+    for descriptor in (1, 2):
+        with pytest.raises(PosattnError, match="what this command prints goes there"):
+            write_whole(f"/dev/fd/{descriptor}", b"content")
+
+
+def test_a_name_as_long_as_names_may_be_is_written(tmp_path):
+    path = tmp_path / ("é" * 127)
+    write_whole(path, b"content")
+    assert path.read_bytes() == b"content"
+
+
+@pytest.mark.parametrize(
+    ("failing", "existing"),
+    [(name, old) for name in ("os.fsync", "pathlib.Path.replace") for old in (True, False)]
+    + [("pathlib.Path.chmod", True)],
+)
 def test_a_failure_on_the_way_leaves_the_old_content_and_no_other_file(failing, existing, tmp_path, monkeypatch):
     path = tmp_path / "file"
     if existing:

@@ -2,8 +2,10 @@
 
 import ast
 import importlib
+import re
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -37,7 +39,7 @@ MAY_IMPORT = {
     "report": STUDIED | {"studies"},
     "lab": STUDIED | {"studies", "report"},
     "cli": STUDIED | {"studies", "report", "lab", "bench"},
-    "__init__": FOUNDATION | {"encodings", "nn", "tasks", "compile", "theory", "zoo"},
+    "__init__": STUDIED - {"posattn"} | {"studies", "report", "bench"},  # when they are first used
     "__main__": {"cli"},
 }
 EXTRAS = ("ray", "transformers", "gradio", "triton", "beartype", "hypothesis", "pytest")
@@ -106,6 +108,7 @@ def test_core_works_where_no_extra_is_installed() -> None:
     """Importing a name that stands for None in sys.modules fails, as if it were not installed."""
     program = f"""
 import sys
+import tomllib
 import posattn
 loaded = [name for name in {EXTRAS} if name in sys.modules]
 assert not loaded, loaded
@@ -119,6 +122,41 @@ assert not slow, slow
 """
     ended = subprocess.run([sys.executable, "-W", "error", "-c", program], capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stderr
+
+
+def test_importing_the_package_and_asking_for_its_version_loads_no_torch() -> None:
+    program = """
+import sys
+import tomllib
+import posattn
+assert "torch" not in sys.modules
+sys.argv = ["posattn", "--version"]
+from posattn.cli import main
+try:
+    main()
+except SystemExit as end:
+    assert not end.code
+assert "torch" not in sys.modules
+for name in ("zoo", "compile", "theory", "studies", "load"):
+    assert name in dir(posattn)
+    assert name not in vars(posattn)
+assert posattn.zoo.names() and posattn.compile.library.PROGRAMS  # as docs and help write them
+"""
+    ended = subprocess.run([sys.executable, "-W", "error", "-c", program], capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr
+
+
+def test_a_name_that_the_package_has_not_is_an_attribute_error() -> None:
+    assert not hasattr(posattn, "zoos")
+
+
+@pytest.mark.parametrize("extra", ["gpt2"])
+def test_every_extra_that_can_be_installed_is_used(extra: str) -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    assert set(extras) == {"gpt2", "dev"}
+    code = "\n".join(path.read_text() for path in sources())
+    for requirement in extras[extra]:
+        assert re.search(rf"^ +(import|from) {re.match(r'[a-z]+', requirement)[0]}\b", code, flags=re.MULTILINE)
 
 
 # ---- nothing is unpickled

@@ -1,4 +1,6 @@
-"""Which device a name stands for, checked before anything is allocated on it."""
+"""Which device a name stands for, checked before anything is allocated on it, and whether its memory is full."""
+
+import re
 
 import torch
 
@@ -32,3 +34,18 @@ def arithmetic(device: torch.device, precision: str) -> str:
     """The precision that a device computes in when asked for one: GPUs before Ampere have no TF32."""
     older = device.type == "cuda" and torch.cuda.get_device_capability(device) < (8, 0)
     return "float32" if older and precision == "tf32" else precision
+
+
+def memory_is_full(error: BaseException) -> bool:
+    """Whether an error says that memory is not enough. Of GPUs PyTorch has a class for that, of the CPU only words."""
+    said = "can't allocate memory", "Storage size calculation overflowed", "integer multiplication overflow"
+    return isinstance(error, (MemoryError, torch.OutOfMemoryError)) or (
+        isinstance(error, RuntimeError) and any(words in str(error) for words in said)
+    )
+
+
+def memory_message(error: BaseException) -> str:
+    """What to tell a user then."""
+    asked = re.search(r"allocate (\d+) bytes", str(error))
+    wanted = f" ({int(asked[1]) / 2**30:,.1f} GiB were asked for at once)" if asked else ""
+    return f"the memory is not enough{wanted}: use a shorter length, fewer samples, a smaller batch or fewer seeds."

@@ -101,17 +101,32 @@ def test_ctrl_c_writes_a_checkpoint_says_how_to_go_on_and_exits_130(tmp_path):
     assert_equal(tmp_path / "a", tmp_path / "whole", trials)
 
 
-class Pressing(Noting):
-    """Presses Ctrl-C, `times` times, when a fleet starts."""
+def test_sigterm_writes_a_checkpoint_says_how_to_go_on_and_exits_143(tmp_path):
+    command = [sys.executable, "-m", "posattn", "train", "sum", "--json", "--device", "cpu", "--out", str(tmp_path)]
+    command += ["--length", "2", "--steps", "1000000", "--samples", "40", "--batch", "20"]
+    with subprocess.Popen(command, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as first:
+        assert first.stdout is not None
+        assert json.loads(first.stdout.readline())["event"] == "start"
+        first.send_signal(signal.SIGTERM)
+        _, said = first.communicate(timeout=60)
+    assert first.returncode == 143
+    assert said.startswith("posattn: stopped at step ")
+    assert said.endswith(" of 1000000. Run the same command again to go on from there.\n")
+    step = int(said.split()[4])
+    assert [path.name for path in tmp_path.glob("checkpoints/*/*.safetensors")] == [f"{step:012d}.safetensors"]
 
-    def __init__(self, times: int) -> None:
+
+class Pressing(Noting):
+    """Presses Ctrl-C, `times` times, when a fleet starts; or sends another signal."""
+
+    def __init__(self, times: int, number: int = signal.SIGINT) -> None:
         super().__init__()
-        self.times = times
+        self.times, self.number = times, number
 
     def start(self, title: str, steps: int, done: int) -> int:
         number = super().start(title, steps, done)
         for _ in range(self.times):
-            signal.raise_signal(signal.SIGINT)
+            signal.raise_signal(self.number)
         return number
 
 
@@ -149,7 +164,17 @@ def test_ctrl_c_ends_the_step_first_and_a_second_one_does_not_wait(tmp_path):
     assert len(list(tmp_path.glob("checkpoints/*/*.safetensors"))) == 1
 
 
-def test_ctrl_c_is_heard_after_a_compiler_has_taken_the_signal(tmp_path):
+def test_sigterm_ends_the_step_first_and_what_listened_before_listens_again(tmp_path):
+    before = signal.getsignal(signal.SIGTERM)
+    with pytest.raises(Interrupted, match="stopped at step 1 of 4") as caught:
+        run([small_trial()], tmp_path, reporter=Pressing(1, signal.SIGTERM))
+    assert caught.value.exit_code == 143
+    assert signal.getsignal(signal.SIGTERM) is before
+    assert len(list(tmp_path.glob("checkpoints/*/*.safetensors"))) == 1
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_either_signal_is_heard_after_a_compiler_has_taken_it(tmp_path, number):
     """Triton's does so below Python, where nobody sees it: from then on Ctrl-C would end the process unsaved."""
     program = """
 import ctypes, os, signal, sys
@@ -162,9 +187,9 @@ step = Fleet._step
 def compiling(fleet, part):
     step(fleet, part)
     if fleet.step == 0:
-        ctypes.CDLL(None).signal(signal.SIGINT, None)  # the default, which ends the process
+        ctypes.CDLL(None).signal(int(sys.argv[2]), None)  # the default, which ends the process
     if fleet.step == 2:
-        os.kill(os.getpid(), signal.SIGINT)
+        os.kill(os.getpid(), int(sys.argv[2]))
 
 Fleet._step = compiling
 try:
@@ -173,7 +198,11 @@ except engine.Interrupted as stopped:
     print(stopped)
 """
     ended = subprocess.run(
-        [sys.executable, "-c", program, tmp_path], env=ENVIRONMENT, capture_output=True, text=True, check=False
+        [sys.executable, "-c", program, tmp_path, str(int(number))],
+        env=ENVIRONMENT,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert (ended.returncode, ended.stderr) == (0, "")
     assert ended.stdout.startswith("stopped at step 3 of 9.")

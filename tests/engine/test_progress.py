@@ -1,10 +1,9 @@
-"""A bar for people, lines of JSON for programs, nothing for a log file."""
+"""A bar for people, a line now and then for a log file, lines of JSON for programs."""
 
 import io
 import json
 import math
 import re
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -35,9 +34,7 @@ def shown(written: io.StringIO) -> str:
 
 def test_a_bar_shows_steps_rate_time_and_loss(monkeypatch):
     written, clock = bar_on(monkeypatch, terminal=True), [10.0]
-    monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: clock[0]))
-    with (bar := Bar()):
-        bar.progress.get_time = lambda: clock[0]
+    with Bar(clock=lambda: clock[0]) as bar:
         number = bar.start("positional on sum × 3", 1000, 200)
         for step in (350, 500, 650, 800):
             clock[0] += 1
@@ -48,6 +45,23 @@ def test_a_bar_shows_steps_rate_time_and_loss(monkeypatch):
     assert "150/s" in last  # 600 steps in 4 seconds: those of an earlier run do not count
     assert "loss 5.00e-01 (2.5e-01 … 5.0e-01), 1 diverged" in last
     assert "0:00:04 0:00:02" in last  # taken, and left
+
+
+@pytest.mark.parametrize("title", ["positional on sum × 3", "standard gpt, 12 layers, on khop-16 and others × 1000"])
+@pytest.mark.parametrize("width", [80, 60])
+def test_steps_and_times_are_whole_on_a_narrow_terminal(monkeypatch, width, title):
+    written, clock = bar_on(monkeypatch, terminal=True, width=width), [10.0]
+    with Bar(clock=lambda: clock[0]) as bar:
+        number = bar.start(title, 60_030, 0)
+        for step in (10_000, 20_000, 30_015):
+            clock[0] += 9
+            bar.update(number, step, [0.5, math.nan, 0.25])
+    lines = shown(written).splitlines()
+    assert "30015/60030 steps" in lines[-1]
+    assert re.search(r" 0:00:27 0:00:\d\d ", lines[-1])
+    assert lines[-1].startswith(title[:4])
+    assert "loss" in lines[-1] or width < 80
+    assert max(map(len, lines)) <= width
 
 
 def test_fleets_on_their_way_have_a_bar_each_and_those_that_ended_make_room(monkeypatch):
@@ -75,7 +89,33 @@ def test_fleets_on_their_way_have_a_bar_each_and_those_that_ended_make_room(monk
     assert "first" not in before
 
 
-def test_a_bar_off_a_terminal_is_quiet_but_for_what_must_be_said(monkeypatch):
+def test_off_a_terminal_a_line_comes_every_30_seconds(monkeypatch):
+    written, clock = bar_on(monkeypatch, terminal=False), [10.0]
+    with Bar(clock=lambda: clock[0]) as bar:
+        number = bar.start("positional on sum × 3", 1000, 100)
+        for step in range(101, 351):
+            clock[0] += 0.5
+            bar.update(number, step, [0.5])
+        other = bar.start("standard on sum × 3", 10, 0)
+        clock[0] += 30
+        bar.update(other, 0, [math.nan])
+        bar.end(number)
+        bar.end(other)
+        last = bar.start("standard on min × 3", 10_000, 0)
+        clock[0] += 36_000
+        bar.update(last, 5000, [2.0])
+    first = "positional on sum × 3: step {} of 1000, {} taken, {} left, loss 5.00e-01 (5.0e-01 … 5.0e-01)"
+    assert written.getvalue().splitlines() == [
+        first.format(160, "0:00:30", "0:07:00"),
+        first.format(220, "0:01:00", "0:06:30"),
+        first.format(280, "0:01:30", "0:06:00"),
+        first.format(340, "0:02:00", "0:05:30"),
+        "standard on sum × 3: step 0 of 10, 0:00:30 taken, no finite loss, 1 diverged; 1 more beside it",
+        "standard on min × 3: step 5000 of 10000, 10:00:00 taken, 10:00:00 left, loss 2.00e+00 (2.0e+00 … 2.0e+00)",
+    ]
+
+
+def test_a_short_run_off_a_terminal_says_only_what_must_be_said(monkeypatch):
     written = bar_on(monkeypatch, terminal=False)
     with Bar() as bar:
         number = bar.start("positional on sum × 3", 1000, 0)

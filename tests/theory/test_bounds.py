@@ -92,13 +92,25 @@ def test_report_names_every_quantity_and_says_which_constants_were_used() -> Non
     facts = report.about(model(StandardTransformer), samples=100, delta=0.2, constant=2.0)
     assert facts["model"] == ("standard", "m = 100, δ = 0.2, c = 2, other constants 1")
     assert {"heads", "layers", "width", "nodes", "slope", "spectral", "column", "query key", "bound"} <= set(facts)
-    assert facts["Lipschitz, at most"][0] == "–"
+    assert facts["Lipschitz, at most"][0] is None
+    assert all(value is None or math.isfinite(value) for value, _ in facts.values() if not isinstance(value, str))
     assert "query key" not in report.about(model(), samples=100)
+
+
+def test_of_weights_that_are_no_numbers_nothing_is_said() -> None:
+    for broken in (math.nan, math.inf):
+        lost = model()
+        with torch.no_grad():
+            next(lost.parameters()).view(-1)[0] = broken
+        with pytest.raises(PosattnError, match=r"tensor 'encoder.weight' holds NaN or infinite.*lower learning rate"):
+            report.about(lost, samples=100)
 
 
 def test_report_tells_errors_at_other_scales_of_homogeneous_models_alone() -> None:
     facts = report.about(model(bias=False), samples=100, task="sum", scales=(3.0,))
-    assert "error at c = 3" in facts
+    told, seen = (facts[f"{what} at c = 3"][0] for what in ("error", "measured"))
+    assert isinstance(told, float)
+    assert told == pytest.approx(seen, rel=0.5)
     for other in (model(), model(StandardTransformer)):
         with pytest.raises(PosattnError, match="homogeneous"):
             report.about(other, samples=100, task="sum", scales=(3.0,))

@@ -2,10 +2,17 @@
 
 import sys
 
+from posattn.cli import output
 from posattn.cli.app import app
 from posattn.errors import PosattnError
 
 # Commands are listed by --help in the order in which they are imported here.
+# isort: split
+from posattn.cli import tasks
+
+# isort: split
+from posattn.cli import train
+
 # isort: split
 from posattn.cli import studies
 
@@ -18,13 +25,35 @@ from posattn.cli import theory
 # isort: split
 from posattn.cli import bench
 
-__all__ = ["app", "bench", "main", "programs", "studies", "theory"]
+__all__ = ["app", "bench", "main", "output", "programs", "studies", "tasks", "theory", "train"]
 
 
 def main() -> None:
     """Run the command line."""
+    output.accept_any_letter()
     try:
-        app()
+        try:
+            app()
+        finally:
+            output.flush()
     except PosattnError as error:
-        print(f"posattn: {error}", file=sys.stderr)
-        sys.exit(2)
+        _fail(str(error))
+    except (MemoryError, RuntimeError) as error:
+        from posattn import devices
+
+        if not devices.memory_is_full(error):
+            raise
+        _fail(f"{devices.memory_message(error)} What was finished before is kept.")
+    except BrokenPipeError:  # as of `posattn tasks | head -1`: whoever reads has read enough
+        output.drop()
+        sys.exit(1)
+    except OSError as error:
+        if error.errno not in output.FULL:
+            raise
+        output.drop()
+        _fail(f"cannot write the output: {error.strerror}. Send it elsewhere; files that were written are kept.")
+
+
+def _fail(message: str) -> None:
+    print(f"posattn: {message}", file=sys.stderr)
+    sys.exit(2)

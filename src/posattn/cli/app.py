@@ -1,27 +1,47 @@
 """The command's root, and what several commands share."""
 
+import math
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from posattn import __version__
-from posattn.errors import PosattnError
+from posattn.errors import PosattnError, require
+
+if TYPE_CHECKING:
+    from posattn.nn import NumericModel
 
 app = typer.Typer(
     name="posattn",
-    help="A workbench for Transformers that execute algorithms through position.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 
+#: The largest whole number that tensors can hold.
+LARGEST = 2**63 - 1
+
+
+def path(text: str | None) -> str | None:
+    """A file or folder as a user names it: ~ is the home folder, also in --out=~/runs, where no shell sees it."""
+    if text is None:
+        return None
+    require(text != "", "an empty name was given for a file or folder: name one, as runs, or leave the option out.")
+    require("\0" not in text, f"{text!r}: names of files hold no zero character.")
+    found = os.path.expanduser(text)
+    require(not found.startswith("~"), f"'{text}': there is no such user. Write ./{text} for a folder of that name.")
+    return found
+
+
 Device = Annotated[str, typer.Option(help="auto, cpu or cuda; auto takes CUDA where there is one.")]
-Out = Annotated[str, typer.Option(help="Folder for results and checkpoints.")]
+Out = Annotated[str, typer.Option(help="Folder for results and checkpoints.", callback=path)]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs instead of a table for people.")]
+ModelFile = Annotated[str, typer.Argument(help="A model's file, trained or compiled.", callback=path)]
 
 
 def _print_version(wanted: bool) -> bool:
@@ -33,14 +53,14 @@ def _print_version(wanted: bool) -> bool:
 
 @contextmanager
 def resumable() -> Iterator[None]:
-    """Ctrl-C ends with what the run says about going on; typer by itself would end without a word."""
+    """Ctrl-C and SIGTERM end with what the run says about going on; typer by itself would end without a word."""
     from posattn.engine import Interrupted
 
     try:
         yield
     except Interrupted as stop:
         print(f"posattn: {stop}", file=sys.stderr)
-        raise typer.Exit(130) from None
+        raise typer.Exit(stop.exit_code) from None
 
 
 @app.callback()
@@ -49,7 +69,16 @@ def posattn(
         bool, typer.Option("--version", help="Print the version and stop.", callback=_print_version, is_eager=True)
     ] = False,
 ) -> None:
-    """A workbench for Transformers that execute algorithms through position."""
+    """A workbench for Transformers that execute algorithms through position.
+
+    Train a model and test it far outside what it saw: posattn train sort --model homogeneous
+
+    Compile a program to exact weights: posattn compile sort --length 16
+
+    Repeat a published experiment: posattn run ood-scale --task sort
+
+    Every command explains itself: posattn train -h
+    """
 
 
 def pairs(given: list[str]) -> dict[str, str]:
@@ -63,3 +92,22 @@ def pairs(given: list[str]) -> dict[str, str]:
             raise PosattnError(f"--option {text}: {name}={found[name]} was given, too. Give one of them.")
         found[name] = value
     return found
+
+
+def numeric_model(file: str) -> "NumericModel":
+    """The model for numbers in a file."""
+    from posattn.nn import NumericModel, load
+
+    model = load(file)
+    if not isinstance(model, NumericModel):
+        raise PosattnError(f"'{file}' holds a model for tokens or text: this command takes models for numbers.")
+    return model
+
+
+def plain(value: Any) -> Any:
+    """The same for JSON, which knows no NaN and no infinity: they become null."""
+    if isinstance(value, dict):
+        return {name: plain(entry) for name, entry in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(entry) for entry in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

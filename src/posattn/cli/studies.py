@@ -1,9 +1,7 @@
-"""Tasks, training and studies."""
+"""Studies: published experiments, repeated, and their reports."""
 
 import json
-import math
 import os
-import statistics
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -11,95 +9,27 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from posattn import tasks
-from posattn.cli.app import Device, Json, Out, app, pairs, resumable
+from posattn.cli.app import Device, Json, Out, app, pairs, path, resumable
+from posattn.cli.train import MOST_SEEDS, warn_of_divergence
 from posattn.errors import PosattnError
 
 if TYPE_CHECKING:
     from posattn.studies.results import Results
 
 
-@app.command("tasks")
-def list_tasks() -> None:
-    """List the tasks: what each one computes, with an example.
-
-    In Python: task = posattn.tasks.get("sort"); x, y = task.sample(1000, generator=torch.Generator()).
-    """
-    table = Table("task", "computes", "example", title="What a model can be asked to compute")
-    for name in tasks.names():
-        task = tasks.get(name)
-        table.add_row(name, task.summary, task.example())
-    Console().print(table)
-
-
-@app.command()
-def train(
-    task: Annotated[str, typer.Argument(help="A numeric task, as in `posattn tasks`.")],
-    model: Annotated[str, typer.Option(help="positional, homogeneous (positional without biases) or standard.")] = (
-        "positional"
-    ),
-    length: Annotated[int, typer.Option(help="How many numbers an input has.")] = 8,
-    seeds: Annotated[int, typer.Option(help="How many replicas to train, with seeds 0, 1, …")] = 1,
-    steps: Annotated[int, typer.Option(help="Optimiser steps.")] = 2000,
-    samples: Annotated[int, typer.Option(help="Training samples.")] = 30_000,
-    batch: Annotated[int, typer.Option(help="Samples in a batch.")] = 1000,
-    lr: Annotated[float, typer.Option(help="Learning rate, decayed to 0 by a cosine.")] = 1e-3,
-    scales: Annotated[
-        list[int] | None, typer.Option("--scale", help="Test on [-2c, 2c] for this c; repeatable.")
-    ] = None,
-    precision: Annotated[str, typer.Option(help="float32, tf32, bf16 or float64.")] = "float32",
-    device: Device = "auto",
-    out: Out = "runs",
-    as_json: Json = False,
-) -> None:
-    """Train models on one task and test them far outside the range they saw.
-
-    Trains on numbers in [-2, 2], tests on [-2c, 2c]. Stop with Ctrl-C and run the same command again to go on; what is
-    finished is never trained again. Results and weights lie below the folder given by --out.
-
-    Example: posattn train sort --model homogeneous --seeds 4 --steps 5000
-    """
-    from posattn import engine
-    from posattn.train.simple import numeric_trials
-
-    trials = numeric_trials(
-        task,
-        model,
-        length=length,
-        seeds=seeds,
-        steps=steps,
-        samples=samples,
-        batch=batch,
-        lr=lr,
-        scales=tuple(scales or (1, 2, 3, 5, 10)),
-        precision=precision,
-    )
-    with resumable():
-        store = engine.run(trials, out=out, device=device, reporter=engine.Lines() if as_json else engine.Bar())
-    ids = {trial.id for trial in trials}
-    rows = [row for row in store.rows(ids) if row["step"] == steps]
-    if as_json:
-        columns = ("trial", "seed", "set", "loss", "metric", "diverged_at")
-        print(json.dumps({"event": "result", "rows": [{name: row[name] for name in columns} for row in rows]}))
-        return
-    table = Table(
-        "test set",
-        "median loss",
-        "lowest",
-        "highest",
-        title=f"{model} on {task}, {seeds} seed{'s' if seeds > 1 else ''}",
-    )
-    for name in dict.fromkeys(row["set"] for row in rows):
-        losses = [math.inf if row["loss"] is None else row["loss"] for row in rows if row["set"] == name]
-        table.add_row(name, *(f"{value:.2e}" for value in (statistics.median(losses), min(losses), max(losses))))
-    Console().print(table)
-    print(f"weights and metrics: {store.folder}/<trial>/, one folder for each seed")
-
-
 @app.command("studies")
-def list_studies() -> None:
+def list_studies(as_json: Json = False) -> None:
     """List the studies: the question each one asks, the published figure it answers, and what its presets cost."""
     from posattn.studies import REGISTRY
+
+    if as_json:
+        columns = ("paper", "question", "answers", "tasks", "cost")
+        rows = [
+            {"study": study.name} | {name: getattr(study, name) for name in columns}
+            for study in sorted(REGISTRY.values(), key=lambda study: (study.paper, study.name))
+        ]
+        print(json.dumps(rows))
+        return
 
     for paper in dict.fromkeys(study.paper for study in REGISTRY.values()):
         table = Table(title=paper, box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), title_justify="left")
@@ -123,7 +53,7 @@ def run(
     gpt2: Annotated[
         str | None, typer.Option(help="mixed-type only: a causal language model, by name or folder, to fine-tune.")
     ] = None,
-    seeds: Annotated[int | None, typer.Option(help="How many seeds; default: the preset's.")] = None,
+    seeds: Annotated[int | None, typer.Option(help="How many seeds; default: the preset's.", max=MOST_SEEDS)] = None,
     option: Annotated[
         list[str] | None,
         typer.Option(
@@ -138,7 +68,8 @@ def run(
     """Repeat a published experiment: ours beside the published figure, with a report.
 
     Stop with Ctrl-C and run the same command again to go on; what is finished is never trained again. With --model,
-    what an earlier run of the same preset and tasks has of the other models stays in the table.
+    what an earlier run of the same preset and tasks has of the other models stays in the table. Exit code 1 where every
+    trial diverged.
 
     Example: posattn run ood-scale --task sort --preset quick
     """
@@ -149,7 +80,7 @@ def run(
     asked = studies.get(study).choosing(pairs(option or []))
     with resumable():
         found = results.run(
-            asked if gpt2 is None else asked.using(gpt2),
+            asked if gpt2 is None else asked.using(_language_model(gpt2)),
             preset=preset,
             tasks=tuple(task or ()),
             arms=tuple(model or ()),
@@ -162,13 +93,41 @@ def run(
     if as_json:
         rows = [dict(zip(table.header(found), row, strict=True)) for row in table.cells(found)]
         print(json.dumps({"event": "result", "rows": rows, "report": str(page)}))
-        return
-    _print_results(found, str(page))
+    else:
+        _print_results(found, str(page))
+    _warn_of_divergence(found, out)
+
+
+def _language_model(name: str) -> str:
+    """A name on the hub, OWNER/NAME or NAME, or a folder that is there."""
+    folder = path(name) if name else name  # a study says what it needs where there is no name at all
+    assert folder is not None
+    named = os.path.isabs(folder) or folder.startswith(".") or folder.count("/") > 1
+    if named and not os.path.isdir(folder):
+        raise PosattnError(
+            f"--gpt2 {name}: there is no such folder. Name one that holds config.json, model.safetensors and the "
+            "tokenizer's files, or a model on the hub, as gpt2."
+        )
+    return folder
+
+
+def _warn_of_divergence(found: "Results", out: str) -> None:
+    from posattn.engine import Store
+    from posattn.train import Trial
+
+    seeded = [(case, seed) for case in found.cases for seed in range(found.record.seeds[case.arm])]
+    trials = {case.seeded(seed).id: (case, seed) for case, seed in seeded if isinstance(case.trial, Trial)}
+    steps = {row["trial"]: row["diverged_at"] for row in Store(out).rows(trials.keys())}
+    named = ((*trials[trial], step) for trial, step in steps.items() if step is not None)
+    lost = [f"{case.arm} on {case.task}, seed {seed} at step {step}" for case, seed, step in named]
+    warn_of_divergence(lost, len(trials))
 
 
 @app.command("report")
 def write_report(
-    what: Annotated[str, typer.Argument(metavar="STUDY|FOLDER", help="A study, or a folder of results: all in it.")],
+    what: Annotated[
+        str, typer.Argument(metavar="STUDY|FOLDER", help="A study, or a folder of results: all in it.", callback=path)
+    ],
     out: Out = "runs",
 ) -> None:
     """Write reports again, from what the store holds: tables, figures and report.html."""

@@ -1,13 +1,14 @@
 """What theory says about a model."""
 
 import json
+from dataclasses import asdict
 from typing import Annotated
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
-from posattn.cli.app import Json, app
+from posattn.cli.app import LARGEST, Json, ModelFile, app, plain
 from posattn.errors import PosattnError
 
 
@@ -18,6 +19,7 @@ def print_resources(
     rounds: Annotated[int, typer.Option(help="R rounds.")] = 1,
     nodes: Annotated[int | None, typer.Option(help="N nodes of a standard Transformer.")] = None,
     layers: Annotated[int, typer.Option(help="L layers of it.")] = 1,
+    as_json: Json = False,
 ) -> None:
     """What simulating an MPC program or a standard Transformer costs: the theorem's figures beside the compiler's.
 
@@ -32,6 +34,9 @@ def print_resources(
     else:
         assert nodes is not None
         found, title = resources.transformer_cost(nodes, layers), f"standard Transformer: N = {nodes}, L = {layers}"
+    if as_json:
+        print(json.dumps([asdict(one) for one in found]))
+        return
     table = Table("", "nodes", "layers", "heads", title=title)
     for one in found:
         table.add_row(one.what, str(one.nodes), str(one.layers), "–" if one.heads is None else str(one.heads))
@@ -40,8 +45,10 @@ def print_resources(
 
 @app.command("bounds")
 def print_bounds(
-    file: Annotated[str, typer.Argument(help="A model's file, trained or compiled.")],
-    samples: Annotated[int, typer.Option(help="m: how many samples it was, or would be, trained on.")] = 30_000,
+    file: ModelFile,
+    samples: Annotated[
+        int, typer.Option(help="m: how many samples it was, or would be, trained on.", max=LARGEST)
+    ] = 30_000,
     delta: Annotated[float, typer.Option(help="δ: the chance that the bound may fail.")] = 0.05,
     constant: Annotated[float, typer.Option(help="c in the exponent c·L; the paper leaves it open.")] = 1.0,
     task: Annotated[
@@ -60,13 +67,19 @@ def print_bounds(
     from posattn.nn import load
     from posattn.theory import report
 
+    require(
+        not scales or task is not None, f"--scale {(scales or [0])[0]:g}: errors at a scale are a task's. Add --task."
+    )
     found = report.about(
         load(file), samples=samples, delta=delta, constant=constant, task=task, scales=tuple(scales or (2.0, 5.0, 10.0))
     )
     if as_json:
-        print(json.dumps(dict(found)))
+        print(
+            json.dumps({name: {"value": plain(value), "meaning": meaning} for name, (value, meaning) in found.items()})
+        )
         return
     table = Table("quantity", "value", "what it is", title=file)
     for name, (value, meaning) in found.items():
-        table.add_row(name, value, meaning)
+        shown = "–" if value is None else value if isinstance(value, str) else f"{value:.4g}"
+        table.add_row(name, shown, meaning)
     Console().print(table)

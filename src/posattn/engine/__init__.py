@@ -2,8 +2,9 @@
 
 from posattn.engine.interrupt import Interrupted
 from posattn.engine.language import fine_tune
+from posattn.engine.listing import Held, listing
 from posattn.engine.local import run
 from posattn.engine.progress import Bar, Lines, Reporter
 from posattn.engine.store import Store, frame
 
-__all__ = ["Bar", "Interrupted", "Lines", "Reporter", "Store", "fine_tune", "frame", "run"]
+__all__ = ["Bar", "Held", "Interrupted", "Lines", "Reporter", "Store", "fine_tune", "frame", "listing", "run"]

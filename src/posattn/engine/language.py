@@ -1,13 +1,14 @@
 """Fine-tune a language model where the store does not hold the result yet, and keep it there (not the weights)."""
 
 import os
+import signal
 import time
 
 import torch
 
 import posattn
 from posattn import devices
-from posattn.engine.interrupt import Interrupted
+from posattn.engine.interrupt import Interrupted, terminable
 from posattn.engine.progress import Bar, Reporter
 from posattn.engine.store import Store
 from posattn.train import language
@@ -31,16 +32,18 @@ def fine_tune(
     with reporter or Bar() as report:
         number = report.start(f"{trial.model} on {trial.task}", trial.steps, 0)
         try:
-            scores = language.fine_tune(
-                trial, device=where, report=lambda step, loss: report.update(number, step, [loss])
-            )
+            with terminable():
+                scores = language.fine_tune(
+                    trial, device=where, report=lambda step, loss: report.update(number, step, [loss])
+                )
         except Unreachable as reason:
             report.say(f"{reason} The study goes on without it.")
             raise
-        except KeyboardInterrupt:
+        except KeyboardInterrupt as stop:
             raise Interrupted(
                 f"stopped while fine-tuning {trial.model} on {trial.task}, which begins anew next time. "
-                "Run the same command again to go on; what is finished is kept."
+                "Run the same command again to go on; what is finished is kept.",
+                stop.signal if isinstance(stop, Interrupted) else signal.SIGINT,
             ) from None
         finally:
             report.end(number)

@@ -121,7 +121,13 @@ def _memory_errors(device: torch.device) -> Iterator[None]:
     """Say what to do where a fleet does not fit the device after all."""
     try:
         yield
-    except torch.OutOfMemoryError:
+    except (MemoryError, RuntimeError) as error:
+        if not devices.memory_is_full(error):
+            raise
+        if device.type == "cpu":
+            raise PosattnError(
+                f"{devices.memory_message(error)} What was finished is kept, and so are checkpoints."
+            ) from None
         raise PosattnError(
             f"the memory of device '{device}' is full: use a smaller batch, end what else runs there, or take another "
             "device. What was finished is kept, and so are checkpoints."

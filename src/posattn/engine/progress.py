@@ -1,4 +1,4 @@
-"""How a long run shows that it is alive: a bar for people, lines of JSON for programs, nothing for a log file."""
+"""How a long run shows that it is alive: a bar for people, a line now and then for a log file, JSON for programs."""
 
 import itertools
 import json
@@ -6,11 +6,27 @@ import math
 import sys
 import time
 from abc import abstractmethod
+from collections.abc import Callable
 from contextlib import AbstractContextManager
+from datetime import timedelta
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+from rich.table import Column
+from rich.text import Text
+
+#: Seconds between two lines where there is no terminal.
+LINE_EVERY = 30.0
 
 
 class Reporter(AbstractContextManager["Reporter"]):
@@ -39,37 +55,65 @@ def summary(losses: list[float]) -> str:
     return f"loss {finite[len(finite) // 2]:.2e} ({finite[0]:.1e} … {finite[-1]:.1e}){lost}"
 
 
-class Bar(Reporter):
-    """A rich progress bar with steps, rate, time left and the loss over replicas; quiet when not on a terminal."""
+class _Shrinking(ProgressColumn):
+    """Text that is cut where the terminal is too narrow, so that steps and times stay whole."""
 
-    def __init__(self) -> None:
-        self.console = Console(stderr=True)
+    def __init__(self, field: str | None = None) -> None:
+        super().__init__(table_column=Column(no_wrap=False))  # columns that may wrap are those that rich narrows
+        self.field = field
+
+    def render(self, task: Task) -> Text:
+        text = task.description if self.field is None else task.fields[self.field]
+        return Text(text, no_wrap=True, overflow="ellipsis")  # as it is: it may hold a folder's name
+
+
+class Bar(Reporter):
+    """A rich progress bar with steps, rate, times taken and left, and the loss over replicas.
+
+    Without a terminal it is a plain line every 30 seconds.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self.console, self.clock = Console(stderr=True), clock
         self.progress = Progress(
-            TextColumn("{task.description}", markup=False),  # it may hold a folder's name
-            BarColumn(),
+            _Shrinking(),
+            BarColumn(bar_width=max(5, min(40, self.console.width - 110))),
             TextColumn("{task.completed:.0f}/{task.total:.0f} steps"),
             TextColumn("{task.fields[rate]}"),
-            TimeElapsedColumn(),
-            TimeRemainingColumn(),
-            TextColumn("{task.fields[loss]}"),
+            TimeElapsedColumn(table_column=Column(no_wrap=True)),
+            TimeRemainingColumn(table_column=Column(no_wrap=True)),
+            _Shrinking("loss"),
             console=self.console,
             disable=not self.console.is_terminal,
+            get_time=clock,
         )
-        self.began: dict[int, tuple[float, int]] = {}
+        self.began: dict[int, tuple[str, float, int]] = {}
         self.ended: list[int] = []
+        self.said = clock()
 
     def start(self, title: str, steps: int, done: int) -> int:
         while self.ended:  # their bars stay until another one takes their place
-            self.progress.remove_task(TaskID(self.ended.pop()))
+            self._forget(self.ended.pop())
         number = self.progress.add_task(title, total=steps, completed=done, rate="", loss="")
-        self.began[number] = (time.monotonic(), done)
+        self.began[number] = (title, self.clock(), done)
         return number
 
+    def _forget(self, number: int) -> None:
+        self.progress.remove_task(TaskID(number))
+        del self.began[number]
+
     def update(self, number: int, step: int, losses: list[float]) -> None:
-        began, done = self.began[number]
-        spent = time.monotonic() - began
+        title, began, done = self.began[number]
+        spent = self.clock() - began
         rate = f"{(step - done) / spent:.0f}/s" if spent > 0 else ""
         self.progress.update(TaskID(number), completed=step, rate=rate, loss=summary(losses))
+        if not self.console.is_terminal and self.clock() - self.said >= LINE_EVERY:
+            self.said = self.clock()
+            total = self.progress.tasks[self.progress.task_ids.index(TaskID(number))].total or 0
+            left = f", {_time(spent * (total - step) / (step - done))} left" if step > done else ""
+            others = len(self.began) - len(self.ended) - 1
+            beside = f"; {others} more beside it" if others else ""
+            self.say(f"{title}: step {step} of {total:.0f}, {_time(spent)} taken{left}, {summary(losses)}{beside}")
 
     def end(self, number: int) -> None:
         self.ended.append(number)
@@ -83,6 +127,11 @@ class Bar(Reporter):
 
     def __exit__(self, *_: Any) -> None:
         self.progress.stop()
+
+
+def _time(seconds: float) -> str:
+    """3:07:45"""
+    return str(timedelta(seconds=round(seconds)))
 
 
 class Lines(Reporter):

@@ -129,13 +129,14 @@ class SideBySide:
         for training in tuple(self.active):
             if training in self.active:  # not where it has ended so that another one had room
                 self._advance(training)
-        if self.stopping.asked and self.active:
+        if self.stopping.asked is not None and self.active:
             for training in self.active:
                 training.save()
             first, others = self.active[0].fleet, len(self.active) - 1
             more = f", and {others} more fleet{'s' if others > 1 else ''} beside it" if others else ""
             raise Interrupted(
-                f"stopped at step {first.step} of {first.steps}{more}. Run the same command again to go on from there."
+                f"stopped at step {first.step} of {first.steps}{more}. Run the same command again to go on from there.",
+                self.stopping.asked,
             )
 
     def _advance(self, training: Training) -> None:

@@ -104,7 +104,7 @@ def _read(path: Path, *entries: str, mend: str | None = None) -> dict[str, Any]:
     mend = mend or f"remove the folder '{path.parent}' and run that trial again"
     try:
         held = json.loads(path.read_bytes())
-    except (OSError, ValueError) as error:  # no JSON, or no text at all
+    except (OSError, ValueError, RecursionError) as error:  # no JSON, no text at all, or nested without end
         raise PosattnError(f"'{path}' cannot be read ({error}): {mend}.") from None
     require(isinstance(held, dict), f"'{path}' cannot be read (a {type(held).__name__}, no object): {mend}.")
     for entry in entries:

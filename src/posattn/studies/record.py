@@ -89,7 +89,7 @@ def read(store: Store, study: str) -> Record | None:
         held = json.loads(path.read_bytes())
         newer = isinstance(held["format"], int) and held["format"] > FORMAT
         found = None if newer else _record(held)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise PosattnError(
             f"'{path}' cannot be read ({error}): run the study again, posattn run {study}, what is finished is kept."
         ) from None

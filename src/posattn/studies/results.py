@@ -218,7 +218,7 @@ def _points(
 def _derived(study: Study, case: Case, rows: list[dict[str, Any]], folder: Path) -> Mapping[str, float]:
     """A trial's derived figures: what was kept beside its scores by this version, or derived now, and kept."""
     path = folder / f"figures-{study.name}.json"
-    with suppress(OSError, ValueError, KeyError, TypeError):  # not there, or not whole: derived again
+    with suppress(OSError, ValueError, KeyError, TypeError, RecursionError):  # not there, or not whole: derived again
         held = json.loads(path.read_bytes())
         if held["version"] == posattn.__version__ and set(held["figures"]) == set(study.figures):
             return held["figures"]

@@ -1,1 +1,5 @@
 """What theory promises: bounds and closed-form dynamics, one file a result."""
+
+from posattn.theory import bounds, homogeneity, lipschitz, norms, report, selection
+
+__all__ = ["bounds", "homogeneity", "lipschitz", "norms", "report", "selection"]

@@ -7,9 +7,11 @@ import torch
 from posattn import checks
 from posattn.errors import PosattnError, require
 from posattn.nn import Model, PositionalTransformer, StandardTransformer
+from posattn.nn.weights import check_finite_weights
 from posattn.theory import bounds, homogeneity, lipschitz
 
-Facts = dict[str, tuple[str, str]]
+#: Name → (value, meaning). None: there is no such number.
+Facts = dict[str, tuple[str | float | None, str]]
 
 MEANINGS = {
     "heads": "H",
@@ -36,33 +38,35 @@ def about(
     task: str | None = None,
     scales: tuple[float, ...] = (),
 ) -> Facts:
-    """Name → (value, meaning)."""
+    """Norms, the terms of the bound, Lipschitz bounds and, with a task, errors at other scales."""
+    checks.instance("model", model, Model, fix="pass a model, as posattn.load(file) gives it")
     if task is not None:
         checks.choice("task that scales with its input", task, homogeneity.TASKS)
     numbers = isinstance(scales, (tuple, list)) and all(homogeneity.redraw_factor(scale) for scale in scales)
     require(numbers, f"scales={scales!r}: give a tuple of numbers, as (2.0, 5.0).")
+    check_finite_weights(f"the {model.architecture.kind} model", model)
     found = bounds.terms(model, samples=samples, delta=delta, constant=constant)
     facts: Facts = {"model": (found.architecture, f"m = {samples}, δ = {delta:g}, c = {constant:g}, other constants 1")}
     for field in fields(found):
         value = getattr(found, field.name)
         if field.name in MEANINGS and value is not None:
-            facts[field.name.replace("_", " ")] = (f"{value:.4g}", MEANINGS[field.name])
+            facts[field.name.replace("_", " ")] = (value, MEANINGS[field.name])
     facts["bound"] = (
-        f"{found.total:.4g}",
+        found.total,
         "log₁₀ of the whole bound of Theorem 6.1, to be compared and not read as a gap",
     )
     if isinstance(model, PositionalTransformer):
         above = lipschitz.upper(model)
         layers = ", ".join(f"{factor:.3g}" for factor in above.layers)
         facts["Lipschitz, at most"] = (
-            f"{above.bound:.4g}",
+            above.bound,
             f"on all of R^n; layers {layers}; decoder {above.decoder:.3g}",
         )
     else:
-        facts["Lipschitz, at most"] = ("–", "attention that sees values has none on an unbounded domain")
+        facts["Lipschitz, at most"] = (None, "attention that sees values has none on an unbounded domain")
     if isinstance(model, (PositionalTransformer, StandardTransformer)):
         below = lipschitz.lower(model, generator=torch.Generator().manual_seed(0))
-        facts["Lipschitz, at least"] = (f"{below.bound:.4g}", "the largest slope that was found for inputs in ±2")
+        facts["Lipschitz, at least"] = (below.bound, "the largest slope that was found for inputs in ±2")
     return facts | (_scales(model, task, scales) if task is not None else {})
 
 
@@ -74,8 +78,12 @@ def _scales(model: Model, task: str, scales: tuple[float, ...]) -> Facts:
         told = homogeneity.predict(model, task, scale=scale, generator=torch.Generator().manual_seed(1))
         seen = homogeneity.measure(model, task, scale=scale, generator=torch.Generator().manual_seed(2))
         facts[f"error at c = {scale:g}"] = (
-            f"{told.redrawn.value:.3g}",
-            f"told from unit scale, 99 % {told.redrawn.low:.3g} … {told.redrawn.high:.3g}, at most "
-            f"{told.redrawn_at_most:.3g}; measured {seen.value:.3g}, {seen.low:.3g} … {seen.high:.3g}",
+            told.redrawn.value,
+            f"predicted from unit scale, 99 % {told.redrawn.low:.3g} … {told.redrawn.high:.3g}, at most "
+            f"{told.redrawn_at_most:.3g}",
+        )
+        facts[f"measured at c = {scale:g}"] = (
+            seen.value,
+            f"the same on samples of that scale, {seen.low:.3g} … {seen.high:.3g}",
         )
     return facts

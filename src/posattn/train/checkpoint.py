@@ -25,8 +25,8 @@ from posattn.train.fleet import Fleet
 
 FORMAT = 1
 KEPT = 2
-#: The file beside the checkpoints that lists the fleet's trials.
-TRIALS = "trials.json"
+#: The file beside the checkpoints that lists the fleet's trials, and the one that describes them for people.
+TRIALS, DESCRIBED = "trials.json", "described.json"
 
 
 class Checkpoints:
@@ -41,6 +41,8 @@ class Checkpoints:
     def begin(self) -> None:
         """Say which trials this fleet has, before any of them is finished."""
         make_folder(self.folder)
+        described = {trial.id: json.loads(trial.to_json()) for trial in self.fleet.trials}
+        write_whole(self.folder / DESCRIBED, json.dumps(described).encode())
         write_whole(self.folder / TRIALS, json.dumps(self.ids).encode())
 
     def files(self) -> list[Path]:
@@ -72,7 +74,7 @@ class Checkpoints:
         for path in reversed(self.files()):
             try:
                 return self._read(path)
-            except (PosattnError, safetensors.SafetensorError, OSError, KeyError, ValueError) as error:
+            except (PosattnError, safetensors.SafetensorError, OSError, KeyError, ValueError, RecursionError) as error:
                 warnings.warn(f"checkpoint '{path}' cannot be used ({error}): trying the one before it.", stacklevel=2)
         return None
 
@@ -98,9 +100,23 @@ def begun(folder: Path) -> dict[Path, list[str]]:
     for path in sorted(folder.glob(f"*/{TRIALS}")):
         try:
             fleets[path.parent] = [str(trial) for trial in json.loads(path.read_bytes())]
-        except (OSError, ValueError, TypeError):
+        except (OSError, ValueError, TypeError, RecursionError):
             continue  # as if it had not been begun: its trials are sorted into fleets anew
     return fleets
+
+
+def described(folder: Path) -> dict[str, Any]:
+    """What the trials of a begun fleet are, by id; nothing where that cannot be read."""
+    try:
+        found = json.loads((folder / DESCRIBED).read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def newest(folder: Path) -> int:
+    """The step of the newest checkpoint in a fleet's folder; 0 where there is none yet."""
+    return max((int(path.stem) for path in folder.glob("*.safetensors") if path.stem.isdecimal()), default=0)
 
 
 def forget(folder: Path) -> None:

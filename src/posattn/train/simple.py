@@ -1,14 +1,65 @@
-"""The trials behind `posattn train`: one numeric task, one model, several seeds, tested at several scales."""
+"""What is behind `posattn train` and `posattn score`: one numeric task, one model, tested at several scales."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
 
 from posattn import tasks
 from posattn.errors import PosattnError, require, unknown
 from posattn.nn import Positional, Standard
-from posattn.tasks.numeric import NUMERIC_TASKS
+from posattn.tasks.numeric import NUMERIC_TASKS, NumericTask
+from posattn.train.data import draw
+from posattn.train.evaluate import Score
+from posattn.train.streams import stream
 from posattn.train.trial import Data, Evaluation, Optimiser, Trial
 
 MODELS = ("positional", "homogeneous", "standard")
 #: Numbers that training sees lie in ± this.
 RANGE = 2.0
+
+
+def numeric_task(name: str) -> NumericTask:
+    """The task of this name, which must be one on lists of numbers."""
+    found = tasks.get(name)
+    if not any(found.name == numeric.name for numeric in NUMERIC_TASKS):
+        names = ", ".join(numeric.name for numeric in NUMERIC_TASKS)
+        raise PosattnError(f"task '{name}' is not a list of numbers: this command takes {names}.")
+    return found
+
+
+def options_at_scale(length: int, scale: float) -> dict[str, Any]:
+    """Samples in [-2c, 2c], each outside what training saw; at c = 1 they are like those of training."""
+    inside = {"length": length, "low": -RANGE * scale, "high": RANGE * scale}
+    return inside if scale == 1 else inside | {"avoid": (-RANGE, RANGE)}
+
+
+def score(
+    model: Callable[[Tensor], Tensor],
+    task: str,
+    *,
+    length: int,
+    scale: float,
+    samples: int,
+    seed: int,
+    dtype: torch.dtype,
+) -> Score:
+    """Loss and metric of a model for numbers on fresh samples at a scale."""
+    found = numeric_task(task)
+    require(samples >= 1, f"samples={samples}: score at least one.")
+    require(1 <= scale < math.inf, f"scale={scale:g}: it must be 1 or more.")
+    options = options_at_scale(length, scale)
+    x, y = draw(found, samples, options, stream(seed, f"fresh samples at c={scale:g}"), dtype)
+    with torch.no_grad():
+        answer = model(x)
+    require(
+        answer.shape == y.shape,
+        f"the model answers with shape {tuple(answer.shape)} where task '{task}' has {tuple(y.shape)}: it was made for "
+        "another task.",
+    )
+    return Score(float(found.loss(answer, y)), float(found.metric(answer, y)))
 
 
 def numeric_trials(
@@ -25,10 +76,7 @@ def numeric_trials(
     precision: str,
 ) -> list[Trial]:
     """One trial a seed, with floor(log2 nodes) + 1 layers."""
-    found = tasks.get(task)
-    if not any(found.name == numeric.name for numeric in NUMERIC_TASKS):
-        names = ", ".join(numeric.name for numeric in NUMERIC_TASKS)
-        raise PosattnError(f"task '{task}' is not a list of numbers: `posattn train` takes {names}.")
+    found = numeric_task(task)
     if model not in MODELS:
         raise unknown("model", model, MODELS)
     require(seeds >= 1, f"seeds={seeds}: train at least one.")
@@ -36,13 +84,8 @@ def numeric_trials(
     nodes = found.shape(length).nodes
     sizes = {"length": nodes, "layers": None}
     architecture = Standard(**sizes) if model == "standard" else Positional(bias=model == "positional", **sizes)
-    inside = {"length": length, "low": -RANGE, "high": RANGE}
-    sets = {
-        f"c={scale}": inside
-        if scale == 1
-        else {"length": length, "low": -RANGE * scale, "high": RANGE * scale, "avoid": (-RANGE, RANGE)}
-        for scale in scales
-    }
+    inside = options_at_scale(length, 1)
+    sets = {f"c={scale}": options_at_scale(length, scale) for scale in scales}
     return [
         Trial(
             task=task,

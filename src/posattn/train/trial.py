@@ -214,6 +214,7 @@ def check_whole(**values: Any) -> None:
     for name, value in values.items():
         whole = isinstance(value, int) and not isinstance(value, bool)
         require(whole, f"{name}={value!r}: it must be a whole number.")
+        require(abs(value) < 2**63, f"{name}={value}: it must lie below 2⁶³, which is as far as tensors count.")
 
 
 def check_finite(**values: Any) -> None:

@@ -1,0 +1,29 @@
+"""Standard output and error: any letter can be printed, and what cannot be printed at all is said once."""
+
+import errno
+import io
+import os
+import sys
+
+#: Reasons why output cannot be written that are not a bug: the disk is full, a quota or a limit is reached.
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+
+
+def accept_any_letter() -> None:
+    """Print ≤ as \\u2264 where the terminal's encoding has no such letter, in place of a traceback."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def flush() -> None:
+    """Write out what was printed: at the end of the process it would be too late to say that this fails."""
+    if sys.stdout is not None:
+        sys.stdout.flush()
+
+
+def drop() -> None:
+    """Forget what could not be written, or Python would try again when the process ends, and complain."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)

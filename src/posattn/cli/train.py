@@ -1,0 +1,178 @@
+"""Training models on one task, the trials that a folder holds, and scores of a saved model."""
+
+import json
+import math
+import statistics
+import sys
+from collections.abc import Iterable
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from posattn.cli.app import LARGEST, Device, Json, ModelFile, Out, app, numeric_model, plain, resumable
+from posattn.errors import require
+
+#: Replicas that one command may ask for: each is a trial of its own, and a million of them would fill the memory.
+MOST_SEEDS = 100_000
+SCALES = (1, 2, 3, 5, 10)
+
+
+def warn_of_divergence(diverged: Iterable[str], trained: int) -> None:
+    """Say which trials diverged, and when; exit code 1 where all of them did."""
+    lost = list(diverged)
+    if not lost:
+        return
+    which = "all" if len(lost) == trained else f"{len(lost)} of {trained}"
+    shown = "; ".join(lost[:10]) + (f"; and {len(lost) - 10} more" if len(lost) > 10 else "")
+    mend = "What was finite last is kept. A lower learning rate may help."
+    print(f"posattn: {which} diverged, no longer finite: {shown}. {mend}", file=sys.stderr)
+    if len(lost) == trained:
+        raise typer.Exit(1)
+
+
+@app.command()
+def train(
+    task: Annotated[str, typer.Argument(help="A numeric task, as in `posattn tasks`.")],
+    model: Annotated[str, typer.Option(help="positional, homogeneous (positional without biases) or standard.")] = (
+        "positional"
+    ),
+    length: Annotated[int, typer.Option(help="How many numbers an input has.", max=LARGEST)] = 8,
+    seeds: Annotated[int, typer.Option(help="How many replicas to train, with seeds 0, 1, …", max=MOST_SEEDS)] = 1,
+    steps: Annotated[int, typer.Option(help="Optimiser steps.")] = 2000,
+    samples: Annotated[int, typer.Option(help="Training samples.")] = 30_000,
+    batch: Annotated[int, typer.Option(help="Samples in a batch.")] = 1000,
+    lr: Annotated[float, typer.Option(help="Learning rate, decayed to 0 by a cosine.")] = 1e-3,
+    scales: Annotated[
+        list[int] | None, typer.Option("--scale", help="Test on [-2c, 2c] for this c; repeatable.")
+    ] = None,
+    precision: Annotated[str, typer.Option(help="float32, tf32, bf16 or float64.")] = "float32",
+    device: Device = "auto",
+    out: Out = "runs",
+    as_json: Json = False,
+) -> None:
+    """Train models on one task and test them far outside the range they saw.
+
+    Trains on numbers in [-2, 2], tests on [-2c, 2c]. Stop with Ctrl-C and run the same command again to go on; what is
+    finished is never trained again. Results and weights lie below the folder given by --out. Exit code 1 where every
+    seed diverged.
+
+    Example: posattn train sort --model homogeneous --seeds 4 --steps 5000
+    """
+    from posattn import engine
+    from posattn.train.simple import numeric_trials
+
+    trials = numeric_trials(
+        task,
+        model,
+        length=length,
+        seeds=seeds,
+        steps=steps,
+        samples=samples,
+        batch=batch,
+        lr=lr,
+        scales=tuple(scales or SCALES),
+        precision=precision,
+    )
+    with resumable():
+        store = engine.run(trials, out=out, device=device, reporter=engine.Lines() if as_json else engine.Bar())
+    ids = {trial.id for trial in trials}
+    rows = [row for row in store.rows(ids) if row["step"] == steps]
+    if as_json:
+        columns = ("trial", "seed", "set", "loss", "metric", "diverged_at")
+        print(json.dumps({"event": "result", "rows": [{name: row[name] for name in columns} for row in rows]}))
+    else:
+        table = Table(
+            "test set",
+            "median loss",
+            "lowest",
+            "highest",
+            title=f"{model} on {task}, {seeds} seed{'s' if seeds > 1 else ''}",
+        )
+        for name in dict.fromkeys(row["set"] for row in rows):
+            losses = [math.inf if row["loss"] is None else row["loss"] for row in rows if row["set"] == name]
+            table.add_row(name, *(f"{value:.2e}" for value in (statistics.median(losses), min(losses), max(losses))))
+        Console().print(table)
+        for trial in trials:
+            print(f"weights and metrics of seed {trial.seed}: {store.path(trial)}")
+    steps_lost = {row["seed"]: row["diverged_at"] for row in rows if row["diverged_at"] is not None}
+    warn_of_divergence((f"seed {seed} at step {step}" for seed, step in sorted(steps_lost.items())), len(trials))
+
+
+@app.command("runs")
+def list_runs(out: Out = "runs", as_json: Json = False) -> None:
+    """List the trials that a folder of results holds: id, what it is, whether it is finished, and its losses.
+
+    A trial's weights lie in its folder, OUT/ID/weights.safetensors; posattn score tries them on fresh samples. Where a
+    trial is not finished, the command that began it goes on with it.
+    """
+    from posattn.engine import Store, listing
+
+    found = listing(Store(out))
+    if as_json:
+        print(json.dumps([asdict(one) for one in found]))
+        return
+    require(bool(found), f"'{out}' holds no trials: start one, posattn train sum --out {out}.")
+    table = Table(title=f"Trials below {out}")
+    for column in ("trial", "what", "state", "losses"):
+        table.add_column(column, no_wrap=column == "trial", overflow="fold")
+    for one in found:
+        what = "–" if one.task is None else f"{one.model} on {one.task}" + f", seed {one.seed}" * (one.seed is not None)
+        state = "finished" if one.finished else f"unfinished, step {one.step}"
+        state = state if one.diverged_at is None else f"diverged at step {one.diverged_at}"
+        losses = (f"{name} {'inf' if loss is None else f'{loss:.2g}'}" for name, loss in one.losses.items())
+        table.add_row(one.trial, what, state, ", ".join(losses) or "–")
+    Console().print(table)
+
+
+@app.command("score")
+def score_model(
+    file: ModelFile,
+    task: Annotated[str, typer.Option(help="A numeric task, as in `posattn tasks`.")],
+    length: Annotated[
+        int | None, typer.Option(help="How many numbers an input has; default: as many as the model takes.")
+    ] = None,
+    scales: Annotated[
+        list[float] | None, typer.Option("--scale", help="Score on [-2c, 2c] for this c; repeatable.")
+    ] = None,
+    samples: Annotated[int, typer.Option(help="Fresh samples for each scale.", max=LARGEST)] = 1000,
+    seed: Annotated[int, typer.Option(help="Seed of the samples.")] = 0,
+    as_json: Json = False,
+) -> None:
+    """Score a saved model on fresh samples of a task, trained or compiled, in the range it saw and beyond.
+
+    Samples lie in [-2c, 2c], drawn as posattn train draws its test sets.
+
+    Example: posattn score sort16.safetensors --task sort --length 16 --scale 10
+    """
+    from posattn import compile as compiler
+    from posattn.nn.weights import check_finite_weights, read_header
+    from posattn.train.simple import numeric_task, score
+
+    asked = numeric_task(task)
+    compiled = "program" in read_header(file)
+    answer = compiler.load(file) if compiled else numeric_model(file)
+    model = answer.model if isinstance(answer, compiler.Compiled) else answer
+    check_finite_weights(f"'{file}'", model)
+    most = model.architecture.length // asked.nodes_per_number
+    require(most >= 1, f"'{file}' takes {model.architecture.length} number: too short for task '{task}'.")
+    dtype = next(model.parameters()).dtype
+    wanted = most if length is None else length
+    found = {
+        scale: score(answer, task, length=wanted, scale=scale, samples=samples, seed=seed, dtype=dtype)
+        for scale in scales or map(float, SCALES)
+    }
+    if as_json:
+        scores = [{"scale": c, "loss": plain(one.loss), "metric": plain(one.metric)} for c, one in found.items()]
+        print(
+            json.dumps(
+                {"file": file, "task": task, "length": wanted, "samples": samples, "seed": seed, "scores": scores}
+            )
+        )
+        return
+    table = Table("scale c", "loss", asked.metric_name, title=f"{file} on {task}, length {wanted}, {samples} samples")
+    for scale, one in found.items():
+        table.add_row(f"{scale:g}", f"{one.loss:.2e}", f"{one.metric:.4f}")
+    Console().print(table)

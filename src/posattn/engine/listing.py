@@ -1,0 +1,58 @@
+"""Which trials a store holds: those that are finished, with their scores, and those that were begun."""
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import Any
+
+from posattn.engine.store import Store
+from posattn.train.checkpoint import begun, described, newest
+
+
+@dataclass(frozen=True, kw_only=True)
+class Held:
+    """One trial of a store. One that is not finished stands at the step of its newest checkpoint, and has no losses."""
+
+    trial: str
+    finished: bool
+    step: int
+    task: str | None = None
+    model: str | None = None
+    seed: int | None = None
+    diverged_at: int | None = None
+    losses: dict[str, float | None] = field(default_factory=dict)  # by test set, after the last step; none: not finite
+
+
+def listing(store: Store) -> list[Held]:
+    """Every trial, the finished ones first."""
+    rows: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for row in store.rows():
+        rows[row["trial"]].append(row)
+    found = [_finished(trial, scores) for trial, scores in rows.items()]
+    for folder, ids in begun(store.checkpoints).items():
+        about, step = described(folder), newest(folder)
+        for trial in ids:
+            if trial not in rows:
+                fields = about.get(trial)
+                what = _what(fields, fields["model"]) if fields is not None else {}
+                found.append(Held(trial=trial, finished=False, step=step, **what))
+    return found
+
+
+def _what(trial: dict[str, Any], model: dict[str, Any]) -> dict[str, Any]:
+    homogeneous = model["kind"] == "positional" and model.get("bias") is False
+    named = "homogeneous" if homogeneous else str(model["kind"])
+    return {"task": trial.get("task"), "model": named, "seed": trial.get("seed")}
+
+
+def _finished(trial: str, rows: list[dict[str, Any]]) -> Held:
+    about, last = rows[0], max(row["step"] for row in rows)
+    # The model's fields, or its name where it is a language model, or none where nothing was trained.
+    model = {"kind": about.get("model.kind", about.get("model", "computed")), "bias": about.get("model.bias")}
+    return Held(
+        trial=trial,
+        finished=True,
+        step=last,
+        **_what(about, model),
+        diverged_at=about.get("diverged_at"),
+        losses={row["set"]: row["loss"] for row in rows if row["step"] == last},
+    )
