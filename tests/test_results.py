@@ -1,6 +1,7 @@
 """The results in docs/ are what the pages say of them: read from the committed rows and stores, not from the text."""
 
 import csv
+import json
 import statistics
 import tarfile
 from collections import defaultdict
@@ -9,8 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from posattn.studies import results
+from posattn import studies
+from posattn.engine import Store
+from posattn.studies import record, results
 from posattn.theory import selection
+from posattn.train import identity
 
 RESULTS = Path(__file__).parents[1] / "docs" / "results"
 
@@ -72,8 +76,34 @@ def unpacked(archive: Path, folder: Path) -> Path:
     return folder
 
 
+STORES = {"khop": ("store.tar.xz", 36), "ood-scale": ("store.tar.gz", 215), "selection": ("store.tar.xz", 180)}
+
+
+@pytest.mark.parametrize("name", STORES)
+def test_a_committed_store_has_the_ids_that_its_older_trials_are_read_to(name, tmp_path):
+    archive, count = STORES[name]
+    folder = unpacked(RESULTS / name / archive, tmp_path)
+    assert studies.REGISTRY  # so that their kinds of trials can be read
+    trials = {path.parent.name: path.read_bytes() for path in folder.glob("*/trial.json")}
+    assert len(trials) == count
+    assert all(json.loads(text)["schema"] == 2 for text in trials.values())
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    assert json.loads((folder / "store.json").read_text()) == {"format": 2}
+    older = json.loads((Path(__file__).parent / "train" / "schema1.json").read_text())
+    replayed = [held for held in older if held.get("store") == name]
+    assert len(replayed) >= 2
+    for held in replayed:
+        trial = identity.read(json.dumps(held["trial"]))
+        assert identity.read(trials[held["is"]]) == trial
+        assert trial.id == held["is"]
+    Store(folder).prepare()
+    assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
+    assert all(json.loads(path.read_text())["format"] == record.FORMAT for path in folder.glob("studies/*.json"))
+
+
 def test_hops_need_three_standard_layers_and_more_positional_ones(tmp_path):
     found = results.results("khop-depth", unpacked(RESULTS / "khop" / "store.tar.xz", tmp_path))
+    assert found.record.choices == {"gelu": "erf", "standard_layers": "4"}
     points = {(point.arm, point.x): point.ours for point in found.points if point.test_set == "validation"}
     assert sorted(points) == [("positional", n) for n in range(1, 9)] + [("standard", n) for n in range(1, 5)]
     assert all(len(seeds) == 3 for seeds in points.values())

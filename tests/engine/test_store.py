@@ -68,7 +68,7 @@ def test_the_metrics_are_those_of_the_fleet(finished):
         assert metrics.pop("seconds") > 0
         assert metrics.pop("beside") == 1
         assert metrics == {
-            "format": 1,
+            "format": 2,
             "diverged_at": None,
             "device": "cpu",
             "fleet": 3,
@@ -150,13 +150,16 @@ def test_an_id_folder_that_holds_another_trial_is_an_error_before_any_training(c
 
 
 def test_a_store_of_a_newer_version_is_left_alone(copy):
-    (copy / "store.json").write_text('{"format": 2}')
+    (copy / "store.json").write_text('{"format": 3}')
     with pytest.raises(
-        PosattnError, match=r"was written by a newer version of posattn \(format 2, this one has 1\): ins"
+        PosattnError, match=r"was written by a newer version of posattn \(format 3, this one has 2\): ins"
     ):
         run(TRIALS, copy)
-    assert read(copy / "store.json") == {"format": 2}
-    (copy / TRIALS[0].id / "metrics.json").write_text('{"format": 2, "scores": []}')
+    assert read(copy / "store.json") == {"format": 3}
+    with pytest.raises(PosattnError, match="was written by a newer version"):
+        engine.frame(copy)
+    (copy / "store.json").write_text('{"format": 2}')
+    (copy / TRIALS[0].id / "metrics.json").write_text('{"format": 3, "scores": []}')
     with pytest.raises(
         PosattnError, match=r"metrics.json' was written by a newer version .*install that version to read"
     ):

@@ -333,23 +333,28 @@ def gpt(device: str) -> Iterator[Line]:
 
     bound = max(FLOAT32, ROUNDINGS * ROUNDOFF["tf32" if device == "cuda" else "float32"])
 
-    def after(state: Tensor, attended: Tensor, *maps: Tensor) -> Tensor:
-        return residual(dict(zip(MAPS, maps, strict=True)), state, attended)
+    def after(gelu: str, state: Tensor, attended: Tensor, *maps: Tensor) -> Tensor:
+        return residual(dict(zip(MAPS, maps, strict=True)), state, attended, gelu)
 
-    def after_formula(state: Tensor, attended: Tensor, o: Tensor, ob: Tensor, *mlp: Tensor) -> Tensor:
+    def after_formula(gelu: str, state: Tensor, attended: Tensor, o: Tensor, ob: Tensor, *mlp: Tensor) -> Tensor:
         w1, b1, w2, b2 = mlp
         x = state + torch.einsum("rik,rkf->rif", attended, o) + ob[:, None]
         z = torch.einsum("rik,rkf->rif", x, w1) + b1[:, None]
-        return x + torch.einsum("rik,rkf->rif", z * (1 + torch.erf(z / 2**0.5)) / 2, w2) + b2[:, None]
+        odd = torch.tanh((2 / torch.pi) ** 0.5 * (z + 0.044715 * z**3)) if gelu == "tanh" else torch.erf(z / 2**0.5)
+        return x + torch.einsum("rik,rkf->rif", z * (1 + odd) / 2, w2) + b2[:, None]
 
     # replicas, rows, width, hidden: 64 rows and 64 hidden units at once
     for size in [(2, 130, 60, 240), (3, 17, 5, 7), (1, 64, 64, 64), (1, 1, 1, 1), (2, 65, 33, 65), (1, 700, 4, 3)]:
         r, n, w, h = size
         shapes = (r, n, w), (r, n, w), (r, w, w), (r, w), (r, w, h), (r, h), (r, h, w), (r, w)
         inputs = drawn(device, *shapes, scales=[1.0, 1.0, w**-0.5, 1.0, w**-0.5, 1.0, h**-0.5, 1.0])
-        yield from compared(f"residual {size}", after, after_formula, inputs, bound, relu=False)
-        if size == (3, 17, 5, 7):
-            yield from compared("residual, strewn", after, after_formula, strewn(*inputs), bound, relu=False)
+        for gelu in ("erf", "tanh") if n < 100 else ("erf",):
+            fast, formula = partial(after, gelu), partial(after_formula, gelu)
+            yield from compared(f"residual {size}, {gelu}", fast, formula, inputs, bound, relu=False)
+            if size == (3, 17, 5, 7):
+                yield from compared(f"residual, strewn, {gelu}", fast, formula, strewn(*inputs), bound, relu=False)
+                far = [inputs[0], inputs[1], *inputs[2:5], 20 * inputs[5], *inputs[6:]]  # where both forms are flat
+                yield from compared(f"residual, far, {gelu}", fast, formula, far, bound, relu=False)
 
     def attention_formula(read: Tensor, heads: int) -> Tensor:
         query, key, value = (x.unflatten(2, (heads, -1)) for x in read.chunk(3, dim=2))
@@ -378,8 +383,9 @@ def gpt(device: str) -> Iterator[Line]:
         yield Line("sharp attention", "is finite", float(not found.isfinite().all()), 0.0)
 
     tokens = torch.randint(0, 7, (1, 5, 11), generator=torch.Generator().manual_seed(0))
-    for positional in (False, True):
-        whole = oracle.stirred(GPT(vocabulary=7, length=11, embed_dim=15, heads=3, layers=2, positional=positional))
+    for positional, gelu in ((False, "erf"), (True, "erf"), (False, "tanh")):
+        sizes: dict[str, Any] = {"vocabulary": 7, "length": 11, "embed_dim": 15, "heads": 3, "layers": 2}
+        whole = oracle.stirred(GPT(**sizes, positional=positional, gelu=gelu))
         with torch.no_grad():  # logits of about 1: where they are large, softmax multiplies every rounding by them
             whole.get_parameter("query_weight").mul_(1 / 16)
             whole.get_parameter("query_bias").mul_(1 / 16)
@@ -391,7 +397,7 @@ def gpt(device: str) -> Iterator[Line]:
 
         fast, plain = (partial(through, form) for form in (whole.architecture.fused, whole.architecture.plain))
         rounded = [tensor.float().to(device) for tensor in weights]
-        yield from compared(f"gpt, positional={positional}", fast, plain, rounded, 3 * bound, relu=False)
+        yield from compared(f"gpt, positional={positional}, {gelu}", fast, plain, rounded, 3 * bound, relu=False)
 
 
 def expanded(state: Tensor, *rest: Any) -> Tensor:

@@ -1,6 +1,7 @@
 """The GPT-style pair: its formula, its causality, and what its attention may see."""
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -21,12 +22,14 @@ def tokens(*shape: int, seed: int = 0) -> Tensor:
     return torch.randint(0, 7, shape, generator=torch.Generator().manual_seed(seed))
 
 
-def gelu(row: oracle.Array) -> oracle.Array:
-    """x·Φ(x), exact."""
-    return np.array([v * (1 + math.erf(v / math.sqrt(2))) / 2 for v in row])
+GELUS: dict[str, Callable[[float], float]] = {
+    "erf": lambda v: v * (1 + math.erf(v / math.sqrt(2))) / 2,
+    "tanh": lambda v: v * (1 + math.tanh(math.sqrt(2 / math.pi) * (v + 0.044715 * v**3))) / 2,
+}
+EITHER = pytest.mark.parametrize("gelu", GELUS)
 
 
-def formula(w: oracle.Weights, sample: list[int], *, heads: int, positional: bool) -> oracle.Array:
+def formula(w: oracle.Weights, sample: list[int], *, heads: int, positional: bool, gelu: str) -> oracle.Array:
     token = np.array([w["token_embedding"][code] for code in sample])
     place = w["position_embedding"][: len(sample)]
     state = token if positional else token + place
@@ -34,22 +37,23 @@ def formula(w: oracle.Weights, sample: list[int], *, heads: int, positional: boo
         weights = oracle.attention(w, index, place if positional else state, heads, causal=True)
         state = state + oracle.attended(w, index, state, weights)
         for i in range(len(state)):
-            hidden = gelu(oracle.linear(w, "mlp_in", state[i], index))
+            hidden = np.array([GELUS[gelu](v) for v in oracle.linear(w, "mlp_in", state[i], index)])
             state[i] = state[i] + oracle.linear(w, "mlp_out", hidden, index)
     return np.array([oracle.linear(w, "decoder", row) for row in state])
 
 
 @BOTH
+@EITHER
 @pytest.mark.parametrize("length", [1, 5, 11])
-def test_it_equals_the_formula(positional, length):
-    model = oracle.stirred(GPT(**SIZES, positional=positional))
+def test_it_equals_the_formula(positional, length, gelu):
+    model = oracle.stirred(GPT(**SIZES, positional=positional, gelu=gelu))
     batch = tokens(3, length)
     weights = oracle.weights_of(model)
-    expected = [formula(weights, sample, heads=3, positional=positional) for sample in batch.tolist()]
+    expected = [formula(weights, sample, heads=3, positional=positional, gelu=gelu) for sample in batch.tolist()]
     assert oracle.relative_error(model(batch), expected) < 1e-10
 
 
-def plainly(p: dict[str, Tensor], batch: Tensor, *, heads: int, positional: bool) -> Tensor:
+def plainly(p: dict[str, Tensor], batch: Tensor, *, heads: int, positional: bool, gelu: str) -> Tensor:
     """The formula once more, replica by replica and head by head in torch, for its gradients."""
     answers = []
     for replica in range(batch.shape[0]):
@@ -73,7 +77,9 @@ def plainly(p: dict[str, Tensor], batch: Tensor, *, heads: int, positional: bool
                 read.append(torch.einsum("bij,bjk->bik", weights / weights.sum(-1, keepdim=True), value[..., own]))
             state = state + linear("output", index, torch.cat(read, dim=-1))
             hidden = linear("mlp_in", index, state)
-            state = state + linear("mlp_out", index, hidden * (1 + torch.erf(hidden / math.sqrt(2))) / 2)
+            cubic = math.sqrt(2 / math.pi) * (hidden + 0.044715 * hidden**3)
+            odd = torch.tanh(cubic) if gelu == "tanh" else torch.erf(hidden / math.sqrt(2))
+            state = state + linear("mlp_out", index, hidden * (1 + odd) / 2)
         answers.append(torch.einsum("bik,kf->bif", state, w["decoder_weight"]))
     return torch.stack(answers)
 
@@ -81,15 +87,15 @@ def plainly(p: dict[str, Tensor], batch: Tensor, *, heads: int, positional: bool
 @BOTH
 @pytest.mark.parametrize("length", [1, 5, 11])
 @pytest.mark.parametrize("form", ["forward", "plain"])
-@pytest.mark.parametrize("pieces", [1, 3])
-def test_every_gradient_is_that_of_the_formula(monkeypatch, positional, length, form, pieces):
+@pytest.mark.parametrize(("pieces", "gelu"), [(1, "erf"), (3, "erf"), (3, "tanh")])
+def test_every_gradient_is_that_of_the_formula(monkeypatch, positional, length, form, pieces, gelu):
     monkeypatch.setattr(gpt, "pieces_of", lambda rows, whole: pieces)
-    models = [oracle.stirred(GPT(**SIZES, positional=positional), seed) for seed in range(2)]
+    models = [oracle.stirred(GPT(**SIZES, positional=positional, gelu=gelu), seed) for seed in range(2)]
     names = [name for name, _ in models[0].named_parameters()]
     p = {name: torch.stack([m.get_parameter(name).detach() for m in models]) for name in names}
     leaves, batch = [tensor.requires_grad_() for tensor in p.values()], tokens(2, 3, length)
     found = getattr(models[0].architecture, form)(p, batch)
-    expected = plainly(p, batch, heads=3, positional=positional)
+    expected = plainly(p, batch, heads=3, positional=positional, gelu=gelu)
     assert oracle.relative_error(found, expected.detach()) < 1e-12
     weighing = torch.randn(found.shape, dtype=found.dtype, generator=torch.Generator().manual_seed(1))
     gradients = torch.autograd.grad(found, leaves, weighing)
@@ -202,3 +208,12 @@ def test_a_token_outside_the_vocabulary_is_named(bad):
     batch[1, 3] = bad
     with pytest.raises(PosattnError, match=f"token {bad} lies outside 0 … 6"):
         GPT(**SIZES)(batch)
+
+
+def test_a_form_of_gelu_that_there_is_not_is_refused():
+    with pytest.raises(PosattnError, match=r"unknown gelu 'tan': did you mean 'tanh'\? Known: erf, tanh"):
+        GPT(**SIZES, gelu="tan")
+
+
+def test_models_with_different_forms_of_gelu_are_no_family():
+    assert gpt.Gpt(gelu="tanh").family() != gpt.Gpt().family()

@@ -171,7 +171,7 @@ def test_what_is_no_record_is_named_with_the_way_out(tmp_path, content):
 
 def test_a_record_of_an_older_version_is_named_with_the_way_out(tmp_path):
     said = written(tmp_path, json.dumps(WHOLE | {"format": 1, "seeds": 2}))
-    assert "it has format 1, this version writes 2): run the study again, posattn run mixed-type" in said
+    assert "it has format 1, this version writes 3): run the study again, posattn run mixed-type" in said
 
 
 @pytest.mark.parametrize("others", [{}, {"seeds": "in another form"}])
@@ -179,3 +179,20 @@ def test_a_record_of_a_newer_version_says_that_and_nothing_else(tmp_path, others
     said = written(tmp_path, json.dumps(WHOLE | {"format": FORMAT + 1} | others))
     path = tmp_path / "studies" / "mixed-type.json"
     assert said == f"'{path}' was written by a newer version of posattn: install that version."
+
+
+def test_a_record_from_before_there_was_a_choice_says_what_stood_for_it(tmp_path):
+    held = {"format": 2, "study": "khop-depth", "preset": "paper", "tasks": ["khop"], "language_model": None}
+    held |= {"choices": {"standard_layers": "4"}, "seeds": {"standard": 3}, "left_out": {}}
+    store = Store(tmp_path)
+    record.path_of(store, "khop-depth").parent.mkdir()
+    record.path_of(store, "khop-depth").write_text(json.dumps(held))
+    found = record.read(store, "khop-depth")
+    assert found is not None
+    assert found.choices == {"gelu": "erf", "standard_layers": "4"}
+    record.write(store, found)
+    assert record.read(store, "khop-depth") == found
+    record.path_of(store, "khop-depth").write_text(json.dumps(held | {"format": 3}))
+    now = record.read(store, "khop-depth")
+    assert now is not None
+    assert now.choices == {"standard_layers": "4"}

@@ -67,10 +67,15 @@ def test_the_canonical_json_and_its_hash_are_those_written_by_hand():
         '"evaluation":{"samples":5,"sets":{"far":{"held_out":true,"high":50,"low":0},"near":{"high":5,"low":0}}},'
         '"kind":"language","model":"tiny",'
         '"optimiser":{"betas":[0.9,0.999],"eps":1e-08,"lr":0.01,"name":"adamw","schedule":"linear","steps":6,'
-        '"warmup":2,"weight_decay":0.01},"seed":0,"task":"mixed-min"}'
+        '"warmup":2,"weight_decay":0.01},"schema":2,"seed":0,"task":"mixed-min"}'
     )
     assert trial().to_json() == text
-    assert trial().id == hashlib.sha256(text.encode()).hexdigest()[:16]
+    differing = (
+        '{"batch":3,"epochs":2,"kind":"language","lr":0.01,"model":"tiny","options":{"high":5,"low":0},"samples":7,'
+        '"schema":2,"sets":{"far":{"held_out":true,"high":50},"near":{}},"task":"mixed-min","test_samples":5,'
+        '"warm_up":2}'
+    )
+    assert trial().id == hashlib.sha256(differing.encode()).hexdigest()[:16]
 
 
 @pytest.mark.parametrize(

@@ -58,7 +58,7 @@ def run(
         list[str] | None,
         typer.Option(
             help="sts-… studies: keys, query, query_scale, kappa or redraw, as query=sum; khop-… studies: "
-            "standard_layers=4 ends that model at 4 layers; repeatable."
+            "standard_layers=4 ends that model at 4 layers, gelu=erf is the exact GELU; repeatable."
         ),
     ] = None,
     device: Device = "auto",

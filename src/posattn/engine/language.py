@@ -25,11 +25,13 @@ def fine_tune(
 ) -> Store:
     """Run one trial of a language model. Its weights are gigabytes that anyone can make again, so they are not kept."""
     store, where = Store(out), devices.resolve(device)
-    store.prepare()
+    notes = store.prepare()
     if store.finished(trial):
         return store
     began = time.monotonic()
     with reporter or Bar() as report:
+        for note in notes:
+            report.say(note)
         number = report.start(f"{trial.model} on {trial.task}", trial.steps, 0)
         try:
             with terminable():

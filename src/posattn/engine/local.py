@@ -42,11 +42,13 @@ def run(
     """
     require(checkpoint_every > 0, f"checkpoint_every={checkpoint_every}: seconds between checkpoints, above 0.")
     store, where = Store(out), devices.resolve(device)
-    store.prepare()
+    notes = store.prepare()
     asked = {trial.id: trial for trial in trials}
     todo = [trial for trial in asked.values() if not store.finished(trial)]
     interrupted = _interrupted(store, asked, {trial.id for trial in todo})
     with reporter or Bar() as report, interruptible() as stopping, _memory_errors(where):
+        for note in notes:
+            report.say(note)
         turns = SideBySide(BESIDE[where.type], stopping)
         for group in fleets(todo, where, report, interrupted=interrupted, make_room=turns.finish):
             turns.begin(partial(Training, group, where, store, report, checkpoint_every))

@@ -15,14 +15,16 @@ from typing import Any, Protocol, runtime_checkable
 
 import pandas as pd
 
+from posattn.engine import older
 from posattn.errors import PosattnError, require
 from posattn.files import make_folder, write_whole
 from posattn.nn.parts import Params
 from posattn.nn.weights import write_weights
-from posattn.train import Trial
+from posattn.train import Trial, identity
 
-#: Raised when older versions can no longer read a store.
-FORMAT = 1
+#: Raised when older versions can no longer read a store. In format 1 folders were named after ids of schema 1.
+FORMAT = 2
+MARKER = "store.json"
 
 
 @runtime_checkable
@@ -41,18 +43,53 @@ class Store:
     def __init__(self, folder: str | os.PathLike[str] = "runs") -> None:
         self.folder = Path(folder)
         require(self.folder.is_dir() or not self.folder.exists(), f"'{self.folder}' is a file: results need a folder.")
+        self._places: dict[str, str] | None = None
 
-    def prepare(self) -> None:
-        """Make sure, before any training, that results can be written here, and that this version may do so."""
+    def prepare(self) -> list[str]:
+        """Make sure, before any training, that results can be written here, and that this version may do so.
+
+        Results of an older version are moved to this version's ids. Gives back what there is to say about that.
+        """
         make_folder(self.folder)
-        marker = self.folder / "store.json"
-        if marker.is_file():
-            held = _read(marker, "format", mend="remove that file, it holds no results")["format"]
-            _check_format(self.folder, held, "install that version, or choose another folder")
-        write_whole(marker, json.dumps({"format": FORMAT}).encode())
+        written, left = self._marker()
+        folders = self._older(written, left)
+        self._places = None
+        moved, left = older.move(self.folder, folders)
+        notes = [f"'{self.folder}': {moved} results moved to the ids of this version."] if moved else []
+        dropped = older.drop_checkpoints(self.checkpoints) if 0 < written < FORMAT else 0
+        if dropped:
+            notes.append(
+                f"'{self.folder}': {dropped} interrupted fleets of an older version cannot go on and start again."
+            )
+        marker = {"format": FORMAT} | ({"left": left} if left else {})
+        write_whole(self.folder / MARKER, json.dumps(marker).encode())
+        return notes
+
+    def _marker(self) -> tuple[int, list[str]]:
+        """The store's format, 0 where it does not say so, and the names of folders that could not be moved."""
+        path = self.folder / MARKER
+        if not path.is_file():
+            return 0, []
+        held = _read(path, "format", mend="remove that file, it holds no results")
+        _check_format(self.folder, held["format"], "install that version, or choose another folder")
+        left = held.get("left", [])
+        return held["format"], [str(name) for name in left] if isinstance(left, list) else []
+
+    def _older(self, written: int, left: list[str]) -> list[Path]:
+        """The folders whose names may be ids of older schemas."""
+        if written < FORMAT:
+            return older.trial_folders(self.folder)
+        return [self.folder / name for name in left if (self.folder / name / "trial.json").is_file()]
+
+    @property
+    def places(self) -> dict[str, str]:
+        """Names of folders by trial id, where they are not the id itself."""
+        if self._places is None:
+            self._places = older.places(self._older(*self._marker()))
+        return self._places
 
     def path(self, trial: Kept) -> Path:
-        return self.folder / trial.id
+        return self.folder / self.places.get(trial.id, trial.id)
 
     @property
     def checkpoints(self) -> Path:
@@ -62,9 +99,8 @@ class Store:
         """Whether the trial's metrics are there. A folder of that name with another trial in it is an error."""
         folder = self.path(trial)
         if (folder / "trial.json").is_file():
-            held = _read(folder / "trial.json")
             require(
-                held == json.loads(trial.to_json()),
+                _trial(folder / "trial.json").id == trial.id,
                 f"'{folder}' holds another trial than the one with this id: move it away.",
             )
         return (folder / "metrics.json").is_file()
@@ -83,14 +119,16 @@ class Store:
         """Every score of every finished trial (or of those with these ids), beside everything that describes it."""
         require(self.folder.is_dir(), f"'{self.folder}' is not there: no results to read.")
         rows: list[dict[str, Any]] = []
+        names = {folder: name for name, folder in self.places.items()}
         for path in sorted(self.folder.glob("*/metrics.json")):
-            if ids is not None and path.parent.name not in ids:
+            name = names.get(path.parent.name, path.parent.name)
+            if ids is not None and name not in ids:
                 continue
             metrics = _read(path, "format", "scores")
             _check_format(path, metrics["format"], "install that version to read it")
             described = _flat(_read(path.parent / "trial.json"))
             run = {name: value for name, value in metrics.items() if name not in ("format", "scores")}
-            rows += [{"trial": path.parent.name} | described | run | score for score in metrics["scores"]]
+            rows += [{"trial": name} | described | run | score for score in metrics["scores"]]
         return rows
 
 
@@ -112,6 +150,17 @@ def _read(path: Path, *entries: str, mend: str | None = None) -> dict[str, Any]:
     return held
 
 
+def _trial(path: Path) -> Any:
+    """The trial that a file describes."""
+    _read(path)
+    try:
+        return identity.read(path.read_bytes())
+    except PosattnError as error:
+        raise PosattnError(
+            f"'{path}' cannot be read ({error}): remove the folder '{path.parent}' and run that trial again."
+        ) from None
+
+
 def _check_format(path: Path, written: Any, mend: str) -> None:
     require(
         isinstance(written, int) and written <= FORMAT,
@@ -120,9 +169,11 @@ def _check_format(path: Path, written: Any, mend: str) -> None:
 
 
 def _flat(described: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    """{"model": {"layers": 4}} becomes {"model.layers": 4}; lists and the test sets' options are left out."""
+    """{"model": {"layers": 4}} becomes {"model.layers": 4}; lists, test sets' options and the schema are left out."""
     flat: dict[str, Any] = {}
     for name, value in described.items():
+        if name == "schema" and not prefix:
+            continue
         if isinstance(value, dict) and name != "sets":
             flat |= _flat(value, f"{prefix}{name}.")
         elif not isinstance(value, (dict, list)):

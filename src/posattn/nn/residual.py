@@ -2,6 +2,8 @@
 
     x = state + attended·O + o,     y = x + gelu(x·W₁ + b₁)·W₂ + b₂
 
+GELU is z·s(z), where s is Φ ("erf") or, as ½(1 + tanh u) = σ(2u), a sigmoid of a cubic ("tanh").
+
 The hidden state is four times as wide as the state, and as eleven separate operations it is written and read again and
 again. Here a program holds some rows of x and meets the hidden units in blocks, which never leave it; the backward
 kernels compute them again. One gives the gradients of `state` and `attended`, the other, in which a program owns a
@@ -48,9 +50,25 @@ def _vector(pointer, first, count, SIZE: tl.constexpr):
 
 
 @triton.jit
-def _below(z):
-    """Φ(z), the share of a normal variable that lies below z."""
-    return 0.5 * (1.0 + tl.erf(z * 0.7071067811865476))
+def _share(z, TANH: tl.constexpr):
+    """s(z): the share of a normal variable that lies below z, or what stands for it; 2√(2/π) = 1.5957691…"""
+    if TANH:
+        twice = 1.5957691216057308 * (z + 0.044715 * z * z * z)
+        small = tl.exp(-tl.abs(twice))  # at most 1, however large z is
+        share = tl.where(twice > 0, 1.0, small) / (1.0 + small)
+    else:
+        share = 0.5 * (1.0 + tl.erf(z * 0.7071067811865476))
+    return share
+
+
+@triton.jit
+def _growth(z, share, TANH: tl.constexpr):
+    """s'(z): the normal density, or σ' = σ(1 − σ) times the cubic's slope."""
+    if TANH:
+        growth = share * (1.0 - share) * 1.5957691216057308 * (1.0 + 0.134145 * z * z)
+    else:
+        growth = tl.exp(-0.5 * z * z) * 0.3989422804014327
+    return growth
 
 
 @triton.jit
@@ -59,7 +77,7 @@ def _forward(
     x_pointer, y_pointer,
     rows, o_stride, ob_stride, w1_stride, b1_stride, w2_stride, b2_stride,
     WIDTH: tl.constexpr, HIDDEN: tl.constexpr,
-    ROWS: tl.constexpr, UNITS: tl.constexpr, BLOCK: tl.constexpr, ROUND: tl.constexpr,
+    ROWS: tl.constexpr, UNITS: tl.constexpr, BLOCK: tl.constexpr, ROUND: tl.constexpr, TANH: tl.constexpr,
 ):  # fmt: skip
     first, replica = tl.program_id(0) * ROWS, tl.program_id(1).to(tl.int64)
     own = replica * rows * WIDTH
@@ -74,17 +92,17 @@ def _forward(
         w1 = rounded(_matrix(w1_pointer + replica * w1_stride, 0, unit, WIDTH, HIDDEN, BLOCK, UNITS), ROUND)
         w2 = rounded(_matrix(w2_pointer + replica * w2_stride, unit, 0, HIDDEN, WIDTH, UNITS, BLOCK), ROUND)
         z = tl.dot(x, w1) + _vector(b1_pointer + replica * b1_stride, unit, HIDDEN, UNITS)[None, :]
-        y += tl.dot(rounded(z * _below(z), ROUND), w2)
+        y += tl.dot(rounded(z * _share(z, TANH), ROUND), w2)
     _put(y_pointer + own, y, first, 0, rows, WIDTH, ROWS, BLOCK)
 
 
 @triton.jit
-def _slopes(x, dy, w1, w2, b1, ROUND: tl.constexpr):
+def _slopes(x, dy, w1, w2, b1, ROUND: tl.constexpr, TANH: tl.constexpr):
     """The hidden units of some rows, and the gradient of what goes into them."""
     z = tl.dot(x, w1) + b1[None, :]
-    below = _below(z)
-    slope = below + z * tl.exp(-0.5 * z * z) * 0.3989422804014327
-    return z * below, tl.dot(dy, tl.trans(w2)) * slope
+    share = _share(z, TANH)
+    slope = share + z * _growth(z, share, TANH)
+    return z * share, tl.dot(dy, tl.trans(w2)) * slope
 
 
 @triton.jit
@@ -92,7 +110,7 @@ def _backward_states(
     x_pointer, dy_pointer, o_pointer, w1_pointer, b1_pointer, w2_pointer, dx_pointer, dattended_pointer,
     rows, o_stride, w1_stride, b1_stride, w2_stride,
     WIDTH: tl.constexpr, HIDDEN: tl.constexpr,
-    ROWS: tl.constexpr, UNITS: tl.constexpr, BLOCK: tl.constexpr, ROUND: tl.constexpr,
+    ROWS: tl.constexpr, UNITS: tl.constexpr, BLOCK: tl.constexpr, ROUND: tl.constexpr, TANH: tl.constexpr,
 ):  # fmt: skip
     first, replica = tl.program_id(0) * ROWS, tl.program_id(1).to(tl.int64)
     own = replica * rows * WIDTH
@@ -103,7 +121,7 @@ def _backward_states(
         w1 = rounded(_matrix(w1_pointer + replica * w1_stride, 0, unit, WIDTH, HIDDEN, BLOCK, UNITS), ROUND)
         w2 = rounded(_matrix(w2_pointer + replica * w2_stride, unit, 0, HIDDEN, WIDTH, UNITS, BLOCK), ROUND)
         b1 = _vector(b1_pointer + replica * b1_stride, unit, HIDDEN, UNITS)
-        _, dz = _slopes(x, dy, w1, w2, b1, ROUND)
+        _, dz = _slopes(x, dy, w1, w2, b1, ROUND, TANH)
         dx += tl.dot(rounded(dz, ROUND), tl.trans(w1))
     _put(dx_pointer + own, dx, first, 0, rows, WIDTH, ROWS, BLOCK)
     o = rounded(_matrix(o_pointer + replica * o_stride, 0, 0, WIDTH, WIDTH, BLOCK, BLOCK), ROUND)
@@ -116,7 +134,7 @@ def _backward_maps(
     x_pointer, attended_pointer, dx_pointer, dy_pointer, w1_pointer, b1_pointer, w2_pointer, parts_pointer,
     rows, w1_stride, b1_stride, w2_stride,
     SPAN: tl.constexpr, WIDTH: tl.constexpr, HIDDEN: tl.constexpr, TOTAL: tl.constexpr,
-    ROWS: tl.constexpr, UNITS: tl.constexpr, BLOCK: tl.constexpr, ROUND: tl.constexpr,
+    ROWS: tl.constexpr, UNITS: tl.constexpr, BLOCK: tl.constexpr, ROUND: tl.constexpr, TANH: tl.constexpr,
 ):  # fmt: skip
     """One part of the rows: what it adds to the gradients of a block of units, or, after the last one, of O, o and b₂.
 
@@ -144,7 +162,7 @@ def _backward_maps(
             first = part * SPAN + done
             x = rounded(_matrix(x_pointer + own, first, 0, end, WIDTH, ROWS, BLOCK), ROUND)
             dy = rounded(_matrix(dy_pointer + own, first, 0, end, WIDTH, ROWS, BLOCK), ROUND)
-            h, dz = _slopes(x, dy, w1, w2, b1, ROUND)
+            h, dz = _slopes(x, dy, w1, w2, b1, ROUND, TANH)
             dw1 += tl.dot(tl.trans(x), rounded(dz, ROUND))
             dw2 += tl.dot(tl.trans(rounded(h, ROUND)), dy)
             db1 += tl.sum(dz, axis=0)
@@ -169,14 +187,14 @@ def _backward_maps(
 
 class _Residual(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, state, attended, *maps):
+    def forward(ctx, state, attended, tanh, *maps):
         maps = [_rows_together(tensor) for tensor in maps]
         o, _, w1, b1, w2, _ = maps
         state, attended = state.contiguous(), attended.contiguous()
         replicas, rows, width = state.shape
         x, y = torch.empty_like(state), torch.empty_like(state)
         sizes = {"WIDTH": width, "HIDDEN": w1.shape[2], "ROWS": ROWS, "UNITS": UNITS}
-        sizes |= {"BLOCK": max(16, triton.next_power_of_2(width)), "ROUND": state.is_cuda, **LAUNCH}
+        sizes |= {"BLOCK": max(16, triton.next_power_of_2(width)), "ROUND": state.is_cuda, "TANH": tanh, **LAUNCH}
         strides = [tensor.stride(0) for tensor in maps]
         _forward[(triton.cdiv(rows, ROWS), replicas)](state, attended, *maps, x, y, rows, *strides, **sizes)
         ctx.save_for_backward(x, attended, o, w1, b1, w2)
@@ -205,7 +223,7 @@ class _Residual(torch.autograd.Function):
             x, attended, dx, dy, w1, b1, w2, gradients, rows, *strides, SPAN=span, TOTAL=sum(counts), **sizes
         )
         each = gradients.sum(1).split(counts, dim=1)
-        return dx, dattended, *(gradient.view(shape) for gradient, shape in zip(each, shapes, strict=True))
+        return dx, dattended, None, *(gradient.view(shape) for gradient, shape in zip(each, shapes, strict=True))
 
 
 def _rows_together(tensor: Tensor) -> Tensor:
@@ -214,8 +232,11 @@ def _rows_together(tensor: Tensor) -> Tensor:
 
 
 def residual(
-    layer: Params, state: Float[Tensor, "replicas *rows width"], attended: Float[Tensor, "replicas *rows width"]
+    layer: Params,
+    state: Float[Tensor, "replicas *rows width"],
+    attended: Float[Tensor, "replicas *rows width"],
+    gelu: str,
 ) -> Float[Tensor, "replicas *rows width"]:
     """y of one layer's maps. Factors are rounded to TF32 on a GPU; sums, and what is added, are float32."""
     flat = (tensor.flatten(1, -2) for tensor in (state, attended))
-    return _Residual.apply(*flat, *(layer[name] for name in MAPS)).view_as(state)
+    return _Residual.apply(*flat, gelu == "tanh", *(layer[name] for name in MAPS)).view_as(state)

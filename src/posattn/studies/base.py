@@ -94,6 +94,7 @@ class Study(ABC):
     levels: ClassVar[Mapping[str, tuple[float, str]]] = {}  # published ones, with what they are, by panel
     notes: ClassVar[tuple[str, ...]] = ()  # corrections and deviations, printed under every table
     choices: ClassVar[Mapping[str, tuple[str, ...]]] = {}  # what no source settles: values or NUMBER, the default first
+    formerly: ClassVar[Mapping[str, str]] = {}  # what stood for a choice before there was one, in records of format 2
     chosen_values: Mapping[str, str] = {}  # those that were chosen otherwise
     language_model: str | None = None  # for a study that can fine-tune one: its name or folder, where not the preset's
 

@@ -1,15 +1,13 @@
 """Lines of the selection studies that are computed, not trained: descent on the population loss, and the FCN floor."""
 
-import json
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
 from posattn.studies.computed import Computed
 from posattn.theory import selection
-from posattn.train.trial import canonical
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,8 +32,9 @@ class Descent(Computed):
 
     kind: ClassVar[str] = "population descent"
 
-    def to_json(self) -> str:
-        return _described(self.kind, self.steps, asdict(self))
+    @property
+    def labels(self) -> dict[str, Any]:
+        return {"task": "selection", "optimiser": {"steps": self.steps}}
 
     @property
     def sets(self) -> dict[str, tuple[int, int]]:
@@ -97,8 +96,11 @@ class Floor(Computed):
     d: int
     kappa: float = 0.5
 
-    def to_json(self) -> str:
-        return _described("floor", 0, asdict(self))
+    kind: ClassVar[str] = "floor"
+
+    @property
+    def labels(self) -> dict[str, Any]:
+        return super().labels | {"task": "selection"}
 
     @property
     def test_sets(self) -> list[str]:
@@ -107,8 +109,3 @@ class Floor(Computed):
     def scores(self) -> list[dict[str, Any]]:
         floor = selection.fcn_floor(self.width, T=self.T, q=self.q, d=self.d, kappa=self.kappa)
         return [{"set": "validation", "step": 0, "loss": floor, "metric": None}]
-
-
-def _described(kind: str, steps: int, fields: dict[str, Any]) -> str:
-    whole = {"kind": kind, "task": "selection", "optimiser": {"steps": steps}} | fields
-    return json.dumps(canonical(whole), sort_keys=True, separators=(",", ":"))

@@ -1,26 +1,51 @@
 """What a study shows beside trained models without training it: compiled programs, closed forms."""
 
-import hashlib
+import dataclasses
 import json
 from abc import ABC, abstractmethod
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import torch
 
 import posattn
 from posattn.engine import Store
+from posattn.train import identity
 
 
+@dataclass(frozen=True, kw_only=True)
 class Computed(ABC):
-    """A trial whose scores are computed. Kept in the store like any other, under a hash of its description."""
+    """A trial whose scores are computed: a frozen dataclass, kept in the store like any other trial."""
+
+    kind: ClassVar[str]
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "kind" in cls.__dict__:
+            identity.register(cls)
 
     @property
     def id(self) -> str:
-        return hashlib.sha256(self.to_json().encode()).hexdigest()[:16]
+        return identity.identify(identity.reduced(self))
 
-    @abstractmethod
+    @property
+    def labels(self) -> dict[str, Any]:
+        """What tables show of it besides its fields. `optimiser.steps` is the step of the last scores."""
+        return {"optimiser": {"steps": 0}}
+
     def to_json(self) -> str:
-        """Canonical: equal trials give equal text. `optimiser.steps` is the step of the last scores."""
+        return identity.dumps({"schema": identity.SCHEMA} | self.labels | identity.described(self))
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> "Computed":
+        _, held = identity.loads(text)
+        fields = [field.name for field in dataclasses.fields(cls)]
+        try:
+            found = cls(**{name: held[name] for name in fields if name in held})
+            identity.check_known(held, found.to_json())
+        except (TypeError, KeyError) as error:
+            raise identity.no_trial(text, error) from None
+        return found
 
     @property
     @abstractmethod

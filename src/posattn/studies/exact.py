@@ -1,18 +1,18 @@
 """Compiled programs as one more model of a study: nothing is trained, the weights are right from the start."""
 
-import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
 
 import torch
 
 from posattn import tasks
 from posattn.compile import Compiled, compile, library
 from posattn.studies.computed import Computed
+from posattn.train import identity
 from posattn.train.data import draw
 from posattn.train.streams import stream
-from posattn.train.trial import Options, canonical, frozen
+from posattn.train.trial import Options
 
 #: The library's program for every task that has one.
 PROGRAMS = {"sum": "cumsum", "min": "cummin", "max": "cummax", "median": "cummedian", "sort": "sort"}
@@ -23,6 +23,8 @@ PROGRAMS |= {"max-subarray": "max-subarray"}
 class ExactTrial(Computed):
     """A compiled program to be tested like a trained model, on the same test sets for the same seed."""
 
+    kind: ClassVar[str] = "compiled"
+
     task: str
     length: int
     domain: float
@@ -31,11 +33,11 @@ class ExactTrial(Computed):
     seed: int = 0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "sets", {name: frozen(options) for name, options in self.sets.items()})
+        identity.settle(self)
 
-    def to_json(self) -> str:
-        fields = {"kind": "compiled", "program": PROGRAMS[self.task], "optimiser": {"steps": 0}} | asdict(self)
-        return json.dumps(canonical(fields), sort_keys=True, separators=(",", ":"))
+    @property
+    def labels(self) -> dict[str, Any]:
+        return super().labels | {"program": PROGRAMS[self.task]}
 
     @property
     def test_sets(self) -> list[str]:

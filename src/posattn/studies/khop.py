@@ -1,8 +1,9 @@
 """What the k-hop studies share: the GPT-style pair at every depth, its training, and the test sets.
 
 50,000 sequences, AdamW 5e-4 with betas (0.9, 0.95), weight decay 0.1 on matrices, gradients clipped at 1, batch 64,
-100,000 steps (Back de Luca et al. 2025, section 7 and appendix). On a GPU the factors of products are rounded to TF32,
-which is 1.5 times (positional) to 1.8 times (standard) as fast as float32.
+100,000 steps (Back de Luca et al. 2025, section 7 and appendix), GELU in the tanh form of the authors' code. Results of
+versions that knew the erf form alone are those of `--option gelu=erf`. On a GPU the factors of products are rounded to
+TF32, which is 1.5 times (positional) to 1.8 times (standard) as fast as float32.
 """
 
 from typing import Any
@@ -23,6 +24,10 @@ SAMPLES = {"smoke": 16, "quick": 20_000, "paper": 50_000}
 BATCH = {"smoke": 8, "quick": 64, "paper": 64}
 HEADS = {"khop": 3, "khop-16": 4}
 HOPS = (1, 2, 4, 8, 16)
+WHAT_GELU_MEANS = {
+    "tanh": "GELU has the tanh form of the authors' code.",
+    "erf": "GELU is x·Φ(x) (the erf form); the authors' code has the tanh form, now the default.",
+}
 
 
 class KHopStudy(Study):
@@ -31,7 +36,11 @@ class KHopStudy(Study):
     axis = "layers"
     seeds = {"smoke": 1, "quick": 1, "paper": 3}
     cost = {"smoke": "seconds", "quick": "15 min, 2 cores, a task", "paper": "30 min, H200, a task"}
-    choices = {"standard_layers": ("8", "7", "6", "5", "4", "3", "2", "1")}
+    choices = {"standard_layers": ("8", "7", "6", "5", "4", "3", "2", "1"), "gelu": ("tanh", "erf")}
+    formerly = {"gelu": "erf"}
+
+    def remarks(self) -> list[str]:
+        return [*super().remarks(), WHAT_GELU_MEANS[self.choice("gelu")]]
 
     def cases(self, task: str, preset: str) -> list[Case]:
         deepest = {"standard": int(self.choice("standard_layers"))}
@@ -45,7 +54,7 @@ class KHopStudy(Study):
                 task=task,
                 arm=arm,
                 x=layers,
-                trial=trial(task, preset, layers=layers, positional=arm == "positional"),
+                trial=trial(task, preset, layers=layers, positional=arm == "positional", gelu=self.choice("gelu")),
                 reference={"experiment": "khop16", "layers": layers} if (task, arm) == ("khop-16", "standard") else {},
             )
             for arm, depths in DEPTHS[preset].items()
@@ -54,11 +63,16 @@ class KHopStudy(Study):
         ]
 
 
-def trial(task: str, preset: str, *, layers: int, positional: bool) -> Trial:
+def trial(task: str, preset: str, *, layers: int, positional: bool, gelu: str) -> Trial:
     """One depth of one of the pair."""
     found = tasks.get(task)
     model = Gpt(
-        vocabulary=found.vocabulary, length=found.nodes, layers=layers, heads=HEADS[task], positional=positional
+        vocabulary=found.vocabulary,
+        length=found.nodes,
+        layers=layers,
+        heads=HEADS[task],
+        positional=positional,
+        gelu=gelu,
     )
     sets: dict[str, dict[str, Any]] = {"validation": {}}
     if task == "khop":

@@ -15,9 +15,10 @@ from typing import Any
 from posattn.engine import Store
 from posattn.errors import PosattnError, require
 from posattn.files import make_folder, write_whole
+from posattn.studies.base import get
 
-#: Raised when older versions can no longer read a record.
-FORMAT = 2
+#: Raised when older versions can no longer read a record. Format 2 knew fewer choices (`Study.formerly`).
+FORMAT = 3
 
 #: What must agree for two records to be of the same run.
 _SAME = ("study", "preset", "tasks", "choices")
@@ -100,10 +101,12 @@ def read(store: Store, study: str) -> Record | None:
 def _record(held: dict[str, Any]) -> Record:
     """What `write` has written; an error where it is anything else."""
     written = held.pop("format")
-    if written != FORMAT:
+    if written not in (2, FORMAT):
         raise ValueError(f"it has format {written}, this version writes {FORMAT}")
     held["tasks"] = tuple(held["tasks"])
     found = Record(**held)
+    if written == 2:
+        found = replace(found, choices=dict(get(found.study).formerly) | found.choices)
     counts = list(found.seeds.values())
     if not counts or not all(isinstance(count, int) and count >= 1 for count in counts):
         raise ValueError("it says of no model how many seeds it has")

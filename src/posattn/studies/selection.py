@@ -175,7 +175,11 @@ def sizes(protocol: Protocol, **changes: Any) -> dict[str, Any]:
 
 
 def test_sets(protocol: Protocol, *, longer: bool) -> dict[str, dict[str, Any]]:
-    """The sizes of the training, more tokens where the encodings allow it, and other subset sizes."""
-    lengths = {f"T={length}": sizes(protocol, length=length) for length in protocol.lengths if longer}
-    subsets = {f"q={size}": sizes(protocol, subset_size=size) for size in protocol.subsets}
-    return {"validation": sizes(protocol)} | lengths | subsets
+    """The sizes of the training, more tokens where the encodings allow it, and other subset sizes.
+
+    Encodings are drawn anew for every sample of a test set, however training redraws them.
+    """
+    lengths = {f"T={length}": {"length": length} for length in protocol.lengths if longer}
+    subsets = {f"q={size}": {"subset_size": size} for size in protocol.subsets}
+    changes: dict[str, dict[str, Any]] = {"validation": {}} | lengths | subsets
+    return {name: sizes(protocol, redraw="sample", **change) for name, change in changes.items()}

@@ -92,8 +92,9 @@ class StsFcn(SelectionStudy):
         if isinstance(case.trial, Computed):
             return {"loss": rows[0]["loss"]}
         assert isinstance(case.trial, Trial)
-        tested = case.trial.evaluation
-        return {"loss": fresh_loss(load(weights), tested.sets["validation"], samples=FRESH * tested.samples)}
+        samples = FRESH * case.trial.evaluation.samples
+        sizes = {name: case.trial.test_options("validation")[name] for name in ("length", "subset_size", "dim")}
+        return {"loss": fresh_loss(load(weights), sizes, samples=samples)}
 
 
 @torch.no_grad()

@@ -1,5 +1,6 @@
 """What a task is: it samples inputs, knows the exact target, and owns loss, metric and the scored nodes."""
 
+import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -49,6 +50,16 @@ class Task(ABC):
     @abstractmethod
     def example(self) -> str:
         """One small input and its target, computed on the spot."""
+
+
+#: What `sample` of every task takes besides the options of its own.
+NO_OPTIONS = ("count", "generator", "device", "dtype")
+
+
+def sample_options(task: Any) -> dict[str, Any]:
+    """The options that a task's samples are drawn with, and their defaults (`Parameter.empty` where there is none)."""
+    places = inspect.signature(task.sample).parameters.values()
+    return {place.name: place.default for place in places if place.name not in NO_OPTIONS}
 
 
 def drawing_device(count: int, generator: torch.Generator, device: str | torch.device | None) -> torch.device:

@@ -18,9 +18,9 @@ from posattn.errors import require
 from posattn.nn import Architecture
 from posattn.nn.parts import Params
 
-#: The largest slope of the activation: of ReLU, and of GELU, x·Φ(x), at x = √2.
+#: The largest slope of the activation: of ReLU, and of both forms of GELU (x·Φ(x) has it at x = √2).
 RELU_SLOPE = 1.0
-GELU_SLOPE = 1.1289041
+GELU_SLOPES = {"erf": 1.1289041, "tanh": 1.1289931}
 
 
 #: Fewest matrices that are worth a thread of their own.

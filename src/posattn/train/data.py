@@ -3,7 +3,6 @@
 Each replica draws and shuffles from streams of its own. What a step needs of the data's state is the step's number.
 """
 
-import inspect
 from typing import Any, NamedTuple
 
 import torch
@@ -11,11 +10,9 @@ from torch import Tensor
 
 from posattn import tasks
 from posattn.errors import unknown
+from posattn.tasks.base import sample_options
 from posattn.train.streams import stream
 from posattn.train.trial import Options, Trial
-
-#: What `sample` of every task takes besides the options of its own.
-NO_OPTIONS = ("count", "generator", "device", "dtype")
 
 
 class Batch(NamedTuple):
@@ -27,7 +24,7 @@ class Batch(NamedTuple):
 
 def draw(task: Any, count: int, options: Options, generator: torch.Generator, dtype: torch.dtype) -> list[Tensor]:
     """`count` samples of a task: the input tensors, then the target; numbers in `dtype`."""
-    known = [name for name in inspect.signature(task.sample).parameters if name not in NO_OPTIONS]
+    known = sample_options(task)
     for option in options:
         if option not in known:
             raise unknown(f"option of the samples of task '{task.name}'", option, known)

@@ -33,7 +33,7 @@ class TestSets:
                 draw(
                     tasks.get(trial.task, **trial.task_options),
                     self.samples,
-                    trial.evaluation.sets[name],
+                    trial.test_options(name),
                     stream(trial.seed, f"test set {name}", device=device),
                     dtype,
                 )

@@ -21,7 +21,7 @@ def sample_shapes(trial: Trial) -> dict[str, Shapes]:
     drawn = {f"data of length {length}": options_at(trial, length) for length in trial.data.lengths}
     drawn = drawn or {"data": options_at(trial, None)}
     counts = dict.fromkeys(drawn, trial.optimiser.steps * trial.data.batch)
-    drawn |= {f"test set '{name}'": options for name, options in sorted(trial.evaluation.sets.items())}
+    drawn |= {f"test set '{name}'": trial.test_options(name) for name in sorted(trial.evaluation.sets)}
     found = {}
     for name, options in drawn.items():
         try:

@@ -10,14 +10,12 @@ Answers that are no number are counted beside the scores of those that are. Samp
 with the same seed meets on the CPU. Needs the extra `gpt2`.
 """
 
-import hashlib
-import json
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from jaxtyping import Float, Int
@@ -26,10 +24,11 @@ from torch import Tensor
 from posattn import devices, tasks
 from posattn.errors import PosattnError, require, unknown
 from posattn.tasks.mixed import GLYPHS, LIST_CHARACTERS, MIXED_TASKS, MixedInputs
+from posattn.train import identity
 from posattn.train.data import draw
 from posattn.train.pretrained import Language, check_installed, load, quiet
 from posattn.train.streams import stream
-from posattn.train.trial import Evaluation, Options, canonical, check_finite, check_whole, frozen
+from posattn.train.trial import Evaluation, Options, check_finite, check_options, check_whole, own_options, spelled_out
 
 #: PyTorch's defaults of AdamW, which are part of what a trial is.
 ADAMW = {"betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 0.01}
@@ -42,9 +41,15 @@ TEST_BATCH = 64
 IGNORED = -100  # the label that cross-entropy leaves out
 
 
+@identity.register
 @dataclass(frozen=True, kw_only=True)
 class LanguageTrial:
-    """One fine-tuning run. `model` is a name on the hub or a folder, `options` draw the training samples."""
+    """One fine-tuning run. `model` is a name on the hub or a folder, `options` draw the training samples.
+
+    The test sets inherit those options and name what is different.
+    """
+
+    kind: ClassVar[str] = "language"
 
     task: str
     samples: int
@@ -59,8 +64,9 @@ class LanguageTrial:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "options", frozen(self.options))
-        object.__setattr__(self, "sets", Evaluation(samples=self.test_samples, sets=self.sets).sets)
+        identity.settle(self)
+        check_options("data", self.options)
+        Evaluation(samples=self.test_samples, sets=self.sets)  # checks them
         known = [task.name for task in MIXED_TASKS]
         if self.task not in known:
             raise unknown("task for a language model", self.task, known)
@@ -79,15 +85,23 @@ class LanguageTrial:
         """All batches of all epochs; the last one of an epoch may be smaller."""
         return self.epochs * math.ceil(self.samples / self.batch)
 
+    def test_options(self, name: str) -> Options:
+        """What a test set is drawn with: the options of the training samples, and those it names itself."""
+        return dict(self.options) | dict(self.sets[name])
+
     @property
     def id(self) -> str:
-        """Sixteen hex digits of the SHA-256 of the canonical JSON."""
-        return hashlib.sha256(self.to_json().encode()).hexdigest()[:16]
+        """Sixteen hex digits, as those of a `Trial`."""
+        differing = identity.reduced(self)
+        if self.sets:
+            differing["sets"] = own_options(self.sets, self.options)
+        return identity.identify(differing)
 
     def to_json(self) -> str:
         """Laid out like a `Trial`'s, so that one table holds both; `kind` keeps them apart."""
         fields = {
-            "kind": "language",
+            "schema": identity.SCHEMA,
+            "kind": self.kind,
             "task": self.task,
             "model": self.model,
             "data": {"samples": self.samples, "batch": self.batch, "epochs": self.epochs, "options": self.options},
@@ -96,7 +110,33 @@ class LanguageTrial:
             "evaluation": {"samples": self.test_samples, "sets": self.sets},
             "seed": self.seed,
         }
-        return json.dumps(canonical(fields), sort_keys=True, separators=(",", ":"))
+        return identity.dumps(fields)
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> "LanguageTrial":
+        schema, fields = identity.loads(text)
+        try:
+            data, optimiser, tested = fields["data"], fields["optimiser"], fields["evaluation"]
+            sets = tested["sets"]
+            if schema == 1:
+                sets = spelled_out(sets, data["options"], tasks.get(fields["task"]))
+            found = cls(
+                task=fields["task"],
+                samples=data["samples"],
+                test_samples=tested["samples"],
+                model=fields["model"],
+                sets=sets,
+                options=data["options"],
+                batch=data["batch"],
+                epochs=data["epochs"],
+                lr=optimiser["lr"],
+                warm_up=optimiser["warmup"],
+                seed=fields["seed"],
+            )
+            identity.check_known(fields, found.to_json())
+        except (KeyError, TypeError, AttributeError) as error:
+            raise identity.no_trial(text, error) from None
+        return found
 
 
 def rate(trial: LanguageTrial, step: int) -> float:
@@ -199,7 +239,9 @@ def fine_tune(
     """
     where = devices.resolve(device)
     asked, target = _drawn(trial, trial.samples, trial.options, "data")
-    tested = {name: _drawn(trial, trial.test_samples, how, f"test set {name}") for name, how in trial.sets.items()}
+    tested = {
+        name: _drawn(trial, trial.test_samples, trial.test_options(name), f"test set {name}") for name in trial.sets
+    }
     check_installed(trial.model)
     with quiet(), _own_randomness(trial.seed, where):
         language = load(trial.model, new_tokens=NEW_TOKENS)

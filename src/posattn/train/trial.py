@@ -1,20 +1,21 @@
 """A trial: everything about one training run, as a value.
 
-Its id is a hash of its canonical JSON, so two equal trials are the same run, on every machine. Results, checkpoints
-and resume are keyed by it.
+Its id is a hash of what in it differs from the defaults (`identity`), so two equal trials are the same run, on every
+machine. Results, checkpoints and resume are keyed by it.
 """
 
-import dataclasses
-import hashlib
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
+from inspect import Parameter
 from typing import Any
 
 from posattn import nn, tasks
 from posattn.errors import PosattnError, require, unknown
 from posattn.nn.numeric import GIVEN
+from posattn.tasks.base import sample_options
+from posattn.train import identity
 
 Options = Mapping[str, Any]
 
@@ -39,9 +40,10 @@ class Data:
     lengths: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "options", frozen(self.options))
-        object.__setattr__(self, "lengths", tuple(self.lengths))
+        identity.settle(self)
+        check_options("data", self.options)
         check_whole(samples=self.samples, batch=self.batch)
+        require(isinstance(self.lengths, tuple), f"lengths={self.lengths!r}: give a list of whole numbers.")
         for length in self.lengths:
             check_whole(length=length)
         require(isinstance(self.fresh, bool), f"fresh={self.fresh!r}: it must be True or False.")
@@ -91,7 +93,7 @@ class Optimiser:
     clip: float | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "betas", tuple(self.betas))
+        identity.settle(self)
         if self.name not in OPTIMISERS:
             raise unknown("optimiser", self.name, OPTIMISERS)
         if self.schedule not in SCHEDULES:
@@ -106,20 +108,23 @@ class Optimiser:
         require(0 < self.factor < 1, f"factor={self.factor}: what a schedule shrinks the rate by lies in (0, 1).")
         for name in ("patience", "floor", "weight_decay"):
             require(getattr(self, name) >= 0, f"{name}={getattr(self, name)}: it is 0 or more.")
+        require(isinstance(self.betas, tuple), f"betas={self.betas!r}: give two numbers.")
+        check_finite(**{f"betas[{at}]": beta for at, beta in enumerate(self.betas)})
         require(
             len(self.betas) == 2 and all(0 <= beta < 1 for beta in self.betas),
             f"betas={self.betas}: Adam keeps two running means, each with a share in [0, 1) of what it was.",
         )
         require(0 <= self.momentum < 1, f"momentum={self.momentum}: a share of the last step, in [0, 1).")
         require(self.eps > 0, f"eps={self.eps}: it keeps Adam from dividing by 0, so above 0.")
+        check_finite(clip=1.0 if self.clip is None else self.clip)
         require(self.clip is None or self.clip > 0, f"clip={self.clip}: a norm to clip at is above 0.")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluation:
-    """Test sets: `samples` drawn by the task with each set's options, scored at the end.
+    """Test sets: `samples` of each, scored at the end; with `every` also before the first step and every so many steps.
 
-    With `every` also before the first step, and every so many steps.
+    A set inherits the options of the training data and names those that are different: `{"far": {"high": 6.0}}`.
     """
 
     samples: int = 1000
@@ -127,13 +132,17 @@ class Evaluation:
     every: int = 0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "sets", {name: frozen(options) for name, options in self.sets.items()})
+        identity.settle(self)
+        check_options("evaluation", self.sets, what="sets")
+        for name, options in self.sets.items():
+            check_options(f"test set '{name}'", options)
         check_whole(samples=self.samples, every=self.every)
         require(self.samples >= 1, f"evaluation samples={self.samples}: score at least one sample.")
         require(self.every >= 0, f"evaluation every={self.every}: a number of steps, or 0 for the end alone.")
         require("train" not in self.sets, "a test set is called 'train', which is the training loss's own name.")
 
 
+@identity.register
 @dataclass(frozen=True, kw_only=True)
 class Trial:
     """One training run."""
@@ -148,13 +157,20 @@ class Trial:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "task_options", frozen(self.task_options))
-        tasks.get(self.task, **self.task_options)
-        check_whole(seed=self.seed)
         require(
             isinstance(self.model, nn.Architecture),
             f"model is a {type(self.model).__name__}: pass what describes one, as posattn.nn.Positional(length=8).",
         )
+        for name, kind in (("optimiser", Optimiser), ("data", Data), ("evaluation", Evaluation)):
+            held = getattr(self, name)
+            require(
+                isinstance(held, kind),
+                f"{name} is a {type(held).__name__}: pass a posattn.train.{kind.__name__}.",
+            )
+        identity.settle(self)
+        check_options("task", self.task_options, what="task_options")
+        tasks.get(self.task, **self.task_options)
+        check_whole(seed=self.seed)
         for name in ("encoding", "constants"):
             require(
                 getattr(self.model, name, None) != GIVEN,
@@ -163,51 +179,69 @@ class Trial:
         if self.precision not in PRECISIONS:
             raise unknown("precision", self.precision, PRECISIONS)
 
+    def test_options(self, name: str) -> Options:
+        """What a test set is drawn with: the options of the training data, and those it names itself."""
+        return dict(self.data.options) | dict(self.evaluation.sets[name])
+
     @property
     def id(self) -> str:
-        """Sixteen hex digits of the SHA-256 of the canonical JSON."""
-        return hashlib.sha256(self.to_json().encode()).hexdigest()[:16]
+        """Sixteen hex digits, equal for equal trials; an inherited option of a test set may be spelled out or not."""
+        return self._id
+
+    @cached_property
+    def _id(self) -> str:
+        differing = identity.reduced(self)
+        if self.evaluation.sets:
+            differing["evaluation"]["sets"] = own_options(self.evaluation.sets, self.data.options)
+        return identity.identify(differing)
 
     def to_json(self) -> str:
-        fields: dict[str, Any] = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
-        for name in ("optimiser", "data", "evaluation"):
-            fields[name] = dataclasses.asdict(fields[name])
-        fields["model"] = json.loads(self.model.to_json())
-        return json.dumps(canonical(fields), sort_keys=True, separators=(",", ":"))
+        return identity.dumps({"schema": identity.SCHEMA} | identity.described(self))
 
     @classmethod
-    def from_json(cls, text: str) -> "Trial":
+    def from_json(cls, text: str | bytes) -> "Trial":
+        schema, fields = identity.loads(text)
         try:
-            fields = frozen(json.loads(text))
-            return cls(
-                **fields
-                | {
-                    "model": nn.from_json(json.dumps(fields["model"])),
-                    "optimiser": Optimiser(**fields["optimiser"]),
-                    "data": Data(**fields["data"]),
-                    "evaluation": Evaluation(**fields["evaluation"]),
-                }
-            )
-        except (json.JSONDecodeError, TypeError, KeyError) as error:
-            raise PosattnError(
-                f"not the description of a trial ({error}): {text[:80]!r}. Trial.to_json writes one."
-            ) from None
+            task = tasks.get(fields["task"], **fields.get("task_options", {}))
+            data = Data(**fields.get("data", {}))
+            tested = dict(fields.get("evaluation", {}))
+            if schema == 1:
+                tested["sets"] = spelled_out(tested.get("sets", {}), data.options, task)
+            parts: dict[str, Any] = {"data": data, "evaluation": Evaluation(**tested)}
+            parts |= {
+                "optimiser": Optimiser(**fields["optimiser"]),
+                "model": nn.from_json(identity.dumps(fields["model"])),
+            }
+            return cls(**fields | parts)
+        except (TypeError, KeyError, ValueError, AttributeError) as error:
+            raise error if isinstance(error, PosattnError) else identity.no_trial(text, error) from None
 
 
-def frozen(value: Any) -> Any:
-    """Lists become tuples, at any depth: what JSON gives back equals what was written."""
-    if isinstance(value, Mapping):
-        return {str(key): frozen(entry) for key, entry in value.items()}
-    return tuple(map(frozen, value)) if isinstance(value, (list, tuple)) else value
+def own_options(sets: Mapping[str, Options], inherited: Options) -> dict[str, Options]:
+    """Test sets without what they would inherit anyway."""
+
+    def names(options: Options) -> Options:
+        return {
+            name: value
+            for name, value in options.items()
+            if name not in inherited or not identity.same(value, inherited[name])
+        }
+
+    return {name: names(options) for name, options in sets.items()}
 
 
-def canonical(value: Any) -> Any:
-    """Equal numbers are written alike: 2.0 as 2."""
-    if isinstance(value, Mapping):
-        return {key: canonical(entry) for key, entry in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [canonical(entry) for entry in value]
-    return int(value) if isinstance(value, float) and value.is_integer() else value
+def spelled_out(sets: Mapping[str, Options], data: Options, task: Any) -> dict[str, Options]:
+    """Test sets of schema 1, which inherited nothing: where the data has an option, the task's default is theirs."""
+    usual = {name: default for name, default in sample_options(task).items() if name in data}
+    usual = {name: default for name, default in usual.items() if default is not Parameter.empty}
+    return {name: usual | dict(options) for name, options in sets.items()}
+
+
+def check_options(whose: str, options: Any, *, what: str = "options") -> None:
+    require(
+        isinstance(options, Mapping),
+        f"{what} of the {whose}: {options!r} is a {type(options).__name__}, and it must be a dict.",
+    )
 
 
 def check_whole(**values: Any) -> None:

@@ -1,0 +1,157 @@
+"""What makes a trial that trial, on every machine and in every version: its fields that differ from their defaults.
+
+A trial's id is the start of a hash of those fields and of the schema's number, so a field that is added later, with a
+default, leaves every id as it is. Another default for a field that is there is a new schema, and `from_json` of every
+kind of trial goes on reading the older ones:
+
+    schema 1   hashed all fields; a test set was drawn with its own options alone
+    schema 2   hashes what differs; a test set inherits the options of the training data
+
+A value that a class works out by itself, as the width of an encoding, counts as given.
+"""
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+import numpy as np
+
+from posattn.errors import PosattnError, require, unknown
+
+SCHEMA = 2
+#: Options may be nested so deep; text that nests deeper is no trial.
+DEEPEST = 20
+
+#: Entries of a trial whose own entries are fields, too.
+PARTS = ("data", "optimiser", "evaluation")
+
+#: Every kind of trial that can be read from JSON; that of a fleet has no `kind`.
+KINDS: dict[str, type[Any]] = {}
+PLAIN = "trained"
+
+K = TypeVar("K", bound=type[Any])
+
+
+def register(trial: K) -> K:
+    """Let `read` know a kind of trial."""
+    KINDS[getattr(trial, "kind", PLAIN)] = trial
+    return trial
+
+
+def read(text: str | bytes) -> Any:
+    """The trial that a `to_json` wrote, of whichever kind, in this schema or an older one."""
+    _, held = loads(text)
+    kind = held.get("kind", PLAIN)
+    if kind not in KINDS:
+        raise unknown("kind of trial", kind, KINDS)
+    return KINDS[kind].from_json(text)
+
+
+def identify(differing: Mapping[str, Any]) -> str:
+    """Sixteen hex digits of the SHA-256 of the canonical JSON of what differs from the defaults (`reduced`)."""
+    return hashlib.sha256(dumps({"schema": SCHEMA} | dict(differing)).encode()).hexdigest()[:16]
+
+
+def described(value: Any) -> Any:
+    """All fields of a dataclass, at every depth, with the `kind` of those that have one."""
+    if not dataclasses.is_dataclass(value):
+        return value
+    return _kind(value) | {field.name: described(getattr(value, field.name)) for field in dataclasses.fields(value)}
+
+
+def reduced(value: Any) -> Any:
+    """The fields of a dataclass that have no default or differ from it, at every depth."""
+    if not dataclasses.is_dataclass(value):
+        return value
+    found = _kind(value)
+    for field in dataclasses.fields(value):
+        held = getattr(value, field.name)
+        usual = field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
+        if usual is dataclasses.MISSING or not same(reduced(held), reduced(usual)):
+            found[field.name] = reduced(held)
+    return found
+
+
+def _kind(value: Any) -> dict[str, Any]:
+    return {"kind": value.kind} if hasattr(value, "kind") else {}
+
+
+def same(first: Any, second: Any) -> bool:
+    """Whether two values are written alike: 2 and 2.0 are, 1 and True are not."""
+    return bool(first == second) and dumps(first) == dumps(second)
+
+
+def dumps(value: Any) -> str:
+    """Canonical JSON: sorted, without blanks, equal numbers written alike."""
+    return json.dumps(_canonical(value), sort_keys=True, separators=(",", ":"))
+
+
+def _canonical(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _canonical(entry) for key, entry in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_canonical(entry) for entry in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def loads(text: str | bytes) -> tuple[int, dict[str, Any]]:
+    """The schema that a trial was written in, and its entries."""
+    try:
+        held = json.loads(text)
+        require(isinstance(held, dict), f"a {type(held).__name__}, no object")
+        held = frozen("entry", held)
+    except (ValueError, TypeError, RecursionError) as error:
+        raise no_trial(text, error) from None
+    schema = held.pop("schema", 1)
+    require(
+        isinstance(schema, int) and schema >= 1,
+        f"schema {schema!r} of a trial: it must be a whole number from 1 to {SCHEMA}.",
+    )
+    require(
+        schema <= SCHEMA,
+        f"the trial was written by a newer version of posattn (schema {schema}, this one reads up to {SCHEMA}): "
+        "install that version.",
+    )
+    return schema, held
+
+
+def check_known(held: Mapping[str, Any], written: str) -> None:
+    """A KeyError where a trial that was read has an entry that it does not write: it says more than was understood."""
+    known = json.loads(written)
+    for name, entry in held.items():
+        if name not in known:
+            raise KeyError(name)
+        if isinstance(entry, Mapping) and name in PARTS:
+            check_known(entry, json.dumps(known[name]))
+
+
+def no_trial(text: str | bytes, error: Exception) -> PosattnError:
+    """The error for text that describes no trial."""
+    return PosattnError(f"not the description of a trial ({error}): {text[:80]!r}. Trial.to_json writes one.")
+
+
+def settle(part: Any) -> None:
+    """Bring a frozen dataclass's fields to the form that JSON gives back; its parts have done so themselves."""
+    for field in dataclasses.fields(part):
+        value = getattr(part, field.name)
+        if not dataclasses.is_dataclass(value):
+            object.__setattr__(part, field.name, frozen(field.name, value))
+
+
+def frozen(name: str, value: Any, depth: int = 0) -> Any:
+    """A copy that nobody else can change: lists become tuples and NumPy's scalars Python's, at any depth."""
+    require(depth <= DEEPEST, f"{name} is nested more than {DEEPEST} levels deep: make it flat.")
+    if isinstance(value, Mapping):
+        return {str(key): frozen(str(key), entry, depth + 1) for key, entry in value.items()}
+    if isinstance(value, (np.generic, np.ndarray)):
+        return frozen(name, value.tolist(), depth + 1)
+    if isinstance(value, (list, tuple, range)):
+        return tuple(frozen(name, entry, depth + 1) for entry in value)
+    require(
+        value is None or isinstance(value, (bool, int, float, str)),
+        f"{name} is a {type(value).__name__}: a trial holds numbers, text, True, False, None, and lists and dicts of "
+        "those.",
+    )
+    return value
