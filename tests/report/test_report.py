@@ -199,6 +199,17 @@ def test_losses_that_are_not_finite_leave_a_figure_that_can_be_drawn(tmp_path, l
     assert len(figures.rendered(figure, "png")) > 1000
 
 
+@pytest.mark.parametrize("study", ["sts-adam", "ood-scale"])
+def test_a_study_in_which_everything_diverged_can_be_drawn(study, tmp_path):
+    """Followed through training or not, and nothing published beside it."""
+    task, arms = ("selection", ("stochastic",)) if study == "sts-adam" else ("sum", ("homogeneous",))
+    asked = studies.get(study)
+    ran = results.run(asked, preset="smoke", tasks=(task,), arms=arms, seeds=1, out=tmp_path, reporter=engine.Lines())
+    lost = [dataclasses.replace(point, ours=(math.inf,), published=()) for point in ran.points]
+    figure = figures.curves(dataclasses.replace(ran, points=tuple(lost)))
+    assert len(figures.rendered(figure, "png")) > 1000
+
+
 def test_losses_that_are_not_finite_do_not_press_the_others_flat_and_are_said(tmp_path):
     found = read(tmp_path, 0.5, None)
     highest = max(point.median for point in found.points if math.isfinite(point.median))

@@ -118,8 +118,11 @@ def _warn_of_divergence(found: "Results", out: str) -> None:
     seeded = [(case, seed) for case in found.cases for seed in range(found.record.seeds[case.arm])]
     trials = {case.seeded(seed).id: (case, seed) for case, seed in seeded if isinstance(case.trial, Trial)}
     steps = {row["trial"]: row["diverged_at"] for row in Store(out).rows(trials.keys())}
-    named = ((*trials[trial], step) for trial, step in steps.items() if step is not None)
-    lost = [f"{case.arm} on {case.task}, seed {seed} at step {step}" for case, seed, step in named]
+    lost = [
+        f"{case.arm} on {case.task}, seed {seed} at step {steps[trial]}"
+        for trial, (case, seed) in trials.items()
+        if steps[trial] is not None
+    ]
     warn_of_divergence(lost, len(trials))
 
 

@@ -67,16 +67,15 @@ def print_bounds(
     from posattn.nn import load
     from posattn.theory import report
 
-    require(
-        not scales or task is not None, f"--scale {(scales or [0])[0]:g}: errors at a scale are a task's. Add --task."
-    )
+    if scales and task is None:
+        raise PosattnError(
+            f"--scale {scales[0]:g}: errors at a scale are those on a task. Add --task, or leave it out."
+        )
     found = report.about(
         load(file), samples=samples, delta=delta, constant=constant, task=task, scales=tuple(scales or (2.0, 5.0, 10.0))
     )
     if as_json:
-        print(
-            json.dumps({name: {"value": plain(value), "meaning": meaning} for name, (value, meaning) in found.items()})
-        )
+        print(json.dumps(plain(found)))
         return
     table = Table("quantity", "value", "what it is", title=file)
     for name, (value, meaning) in found.items():

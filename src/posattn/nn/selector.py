@@ -77,7 +77,11 @@ class Selector(Architecture):
             "Leave encoding_dim out.",
         )
         keep_real(self, "query_scale", "deviation")
-        require(self.query_scale > 0, f"query_scale={self.query_scale}: it must be above 0.")
+        largest = torch.finfo(torch.float32).max
+        require(
+            0 < self.query_scale <= largest,
+            f"query_scale={self.query_scale}: it is above 0, and at most {largest:.1e}, which float32 holds.",
+        )
         require(self.deviation >= 0, f"deviation={self.deviation}: that of the first weights must be 0 or more.")
         require(
             self.encoding != "near-orthogonal" or self.query == "sum" or 2 ** (self.width - 1) >= self.length,

@@ -1,5 +1,6 @@
 """Figures of a study: loss over its axis, one panel a task, our median and band beside the published curve."""
 
+import math
 from collections import defaultdict
 from collections.abc import Callable
 from functools import partial
@@ -42,6 +43,8 @@ def curves(results: Results) -> Figure:
         panel.set_visible(False)
     legends = [panel.get_legend_handles_labels() for panel in axes.flat]
     entries = {label: handle for found in legends for handle, label in zip(*found, strict=True)}
+    if not entries:  # everything diverged
+        return figure
     widest = 0.6 + LETTER * max(map(len, entries))  # with its line
     fitting = max(1, min(3, int(figure.get_figwidth() / widest)))
     place = {"loc": "outside lower center", "ncols": fitting, "frameon": False, "fontsize": 8}
@@ -77,6 +80,7 @@ def _through_training(spec: Panel, results: Results, panel: Axes, colours: dict[
         points = [point for point in results.points if (point.arm, point.test_set) == (arm, spec.score)]
         points = [point for point in points if point.x > 0 or not (spec.inverse or spec.log_steps)]
         points = [point for point in points if min(point.ours) > 0 or not (spec.log or spec.inverse)]
+        points = [point for point in points if all(map(math.isfinite, point.ours))]  # what diverged is in the table
         if not points:
             continue
         steps = [point.x for point in points]
@@ -125,7 +129,7 @@ def _panel(points: list[Point], results: Results, panel: Axes, colours: dict[str
             panel.plot(*zip(*known, strict=True), label=f"{label} (published)", **style, alpha=0.6)
     if points[0].task in results.study.levels:
         _level(panel, *results.study.levels[points[0].task])
-    if logarithmic:
+    if logarithmic and any(math.isfinite(point.median) or point.published for point in points):
         panel.set_yscale("log")
     places = sorted({point.x for point in points})
     if max(places) > 50 and max(places) > 4 * min(places):
