@@ -14,7 +14,8 @@ import torch
 from posattn import PosattnError
 from posattn.compile import Certificate, Compiled, Program, Round, call, compile, library, lower, product, reads, word
 from posattn.compile import certificate as certificates
-from posattn.compile.certificate import adversarial_inputs, exhaustive_inputs, random_inputs, relative_errors, steps
+from posattn.compile.certificate import relative_errors
+from posattn.compile.inputs import adversarial_inputs, exhaustive_inputs, random_inputs, steps
 from posattn.nn import ExactPositionalTransformer
 
 DOMAIN = 1000.0

@@ -190,7 +190,7 @@ def trace_program(
         if rows.shape[1] != len(made.inputs):
             named = ":".join(made.inputs)
             raise PosattnError(f"the values {' '.join(values)}: '{program}' takes {named} for every node.")
-        check_kinds(made, torch.from_numpy(rows)[None])
+        check_kinds(made, torch.from_numpy(rows)[None], torch.float64)
     else:
         if option:
             raise PosattnError(f"--option {option[0]}: the program in '{program}' is made already. Leave it out.")

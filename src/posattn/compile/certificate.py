@@ -1,39 +1,47 @@
 """How well a compiled model agrees with its program: tried on random, nasty and, where few, all inputs.
 
-An error is the largest difference in a sample's outputs, as a part of the largest magnitude that the exact computation
-reaches on that sample (inputs, everything in between, outputs). A program on a grid is right or wrong, and may give
-places for numbers that are far larger: there only the outputs' magnitudes count. The reference is the interpreter in a
+The promise is a bound that holds for every input of the domain (`posattn.compile.promise`); a certificate says that the
+model was held to it. An error is the largest difference in a sample's outputs, as a part of the largest input of that
+sample, or of the domain where the program is not in proportion to its inputs. The reference is the interpreter in a
 wider dtype than the model's, and for programs of the library their oracle in NumPy too.
 """
 
 import dataclasses
-import itertools
+import hashlib
 import json
-import math
-from collections.abc import Iterator
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import torch
+from torch import Tensor
 
+from posattn.compile import serial
 from posattn.compile.expressions import Array
-from posattn.compile.interpreter import run, trace
-from posattn.compile.lower import needed_registers
+from posattn.compile.inputs import (
+    adversarial_inputs,
+    climbed_inputs,
+    exhaustive_inputs,
+    filled,
+    random_inputs,
+    shorter_inputs,
+)
+from posattn.compile.interpreter import run
 from posattn.compile.program import Program
+from posattn.compile.promise import DOMAIN, promise
+from posattn.compile.rounding import NUMPY
 from posattn.errors import PosattnError, require
 from posattn.nn import ExactPositionalTransformer
 
-#: What an exact compilation must reach, by the model's dtype: a few units in the last place.
-TOLERANCE = {"float32": 1e-6, "float64": 1e-14}
-#: All inputs over a few values are tried where there are no more of them than this.
-EXHAUSTIVE = 2048
 #: Samples that go through the model at once.
 TOGETHER = 128
+#: How often the search moves on from what errs most, and how many inputs it moves on from.
+CLIMBS, KEPT = 6, 8
 
 
 @dataclass(frozen=True, kw_only=True)
 class Certificate:
-    """What was tried and what came out."""
+    """What is promised, what was tried and what came out."""
 
     program: str
     length: int
@@ -43,19 +51,22 @@ class Certificate:
     random: int
     adversarial: int
     exhaustive: int
+    climbed: int  # found by moving on from the inputs that err most
     shorter: int  # filled up to the compiled length, and compared with the oracle
     seed: int
     against: tuple[str, ...]
-    error: float  # the largest
-    tolerance: float | None  # None: a fit is in it, and its error is what it is
+    error: float  # the largest that was seen
+    bound: float | None  # what no input exceeds; None: a fit is in it, and its error is what it is
+    relative_to: str  # what error and bound are parts of
     fits: tuple[tuple[str, float], ...]  # each fitted function and its own largest error
-    # the first input whose error is beyond the tolerance, or not finite; one row a node
+    # the first input whose error is beyond the bound, or not finite; one row per node
     counterexample: tuple[tuple[float, ...], ...] | None
+    digest: str  # of weights, program and domain
 
     @property
     def holds(self) -> bool:
-        """Whether every input was answered within the tolerance; what is fitted has none, and so nothing holds."""
-        return self.tolerance is not None and self.counterexample is None
+        """Whether every input that was tried kept within the bound; what is fitted has none, and so nothing holds."""
+        return self.bound is not None and self.counterexample is None
 
     def to_json(self) -> str:
         return json.dumps(dataclasses.asdict(self))
@@ -68,29 +79,49 @@ class Certificate:
                 if fields[name] is not None:
                     fields[name] = tuple(tuple(e) if isinstance(e, list) else e for e in fields[name])
             found = cls(**fields)
-            str(found)  # whatever cannot be shown is no certificate
+            str(found)  # whatever cannot be shown is not a certificate
             return found
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise PosattnError(f"not a certificate ({error}).") from None
 
     def __str__(self) -> str:
-        cases = f"{self.random} random, {self.adversarial} adversarial and {self.exhaustive} exhaustive inputs"
+        tried = f"{self.random} random, {self.adversarial} adversarial, {self.exhaustive} exhaustive and {self.climbed}"
         grid = f" on a grid of {self.grid:g}" if self.grid else ""
         verdict = "holds" if self.holds else f"FAILS, first at input {_shown(self.counterexample)}"
-        if self.tolerance is None and self.counterexample is None:
+        if self.bound is None and self.counterexample is None:
             verdict = "fitted, so that only its error is known"
-        bound = f" (at most {self.tolerance:g} allowed)" if self.tolerance is not None else ""
+        bound = f"; no input exceeds {self.bound:.2g}" if self.bound is not None else ""
         fits = "".join(f"; {name} fitted to {error:.2g}" for name, error in self.fits)
+        shorter = f" {self.shorter} shorter inputs were tried too." if self.shorter else ""
         return (
             f"{self.program}, length {self.length}, {self.dtype}, inputs in ±{self.domain:g}{grid}: {verdict}.\n"
-            f"{cases}, against {' and '.join(self.against)}: largest relative error {self.error:.3g}{bound}{fits}."
-            + (f" {self.shorter} shorter inputs were tried too." if self.shorter else "")
+            f"{tried} searched inputs, against {' and '.join(self.against)}: largest error {self.error:.3g} of "
+            f"{self.relative_to}{bound}{fits}.{shorter}"
         )
 
 
 def _shown(counterexample: tuple[tuple[float, ...], ...] | None) -> str:
     rows = counterexample or ()
     return str([row[0] if len(row) == 1 else row for row in rows[:16]]) + (" …" if len(rows) > 16 else "")
+
+
+def fingerprint(program: str, domain: float, tensors: Mapping[str, Tensor]) -> str:
+    """A hash of what a certificate is about: the program as text, the domain and every weight."""
+    found = hashlib.sha256(f"{program}\n{float(domain)!r}\n".encode())
+    for name in sorted(tensors):
+        held = tensors[name].detach().cpu().contiguous()
+        found.update(f"{name} {held.dtype} {tuple(held.shape)}\n".encode())
+        found.update(held.numpy().tobytes())
+    return found.hexdigest()
+
+
+def digest(program: Program, domain: float, model: ExactPositionalTransformer) -> str:
+    """The fingerprint of a model; a program that cannot be saved counts as it is printed."""
+    try:
+        text = serial.to_json(program)
+    except PosattnError:
+        text = str(program)
+    return fingerprint(text, domain, model.state_dict())
 
 
 def verify(
@@ -103,182 +134,125 @@ def verify(
     seed: int = 0,
 ) -> Certificate:
     """Compare model and program. Nothing is assumed about how the model was made."""
-    require(samples >= 1, f"samples={samples}: try at least one.")
-    require(seed >= 0, f"seed={seed}: a whole number of at least 0.")
-    dtype = str(next(model.parameters()).dtype).removeprefix("torch.")
-    tolerance = None if fits else TOLERANCE.get(dtype)
-    require(bool(fits) or tolerance is not None, f"the model is {dtype}: verify it in {' or '.join(TOLERANCE)}.")
-    groups = {
-        "random": random_inputs(program, domain, samples, np.random.default_rng(seed)),
-        "adversarial": adversarial_inputs(program, domain, np.random.default_rng(seed + 1)),
-        "exhaustive": exhaustive_inputs(program, domain),
+    for name, value, least in (("samples", samples, 1), ("seed", seed, 0)):
+        whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+        require(whole and value >= least, f"{name}={value!r}: a whole number of at least {least}.")
+    kind = next(model.parameters()).dtype
+    dtype = str(kind).removeprefix("torch.")
+    require(kind in NUMPY, f"the model is {dtype}: verify it in float32 or float64.")
+    promised = None if fits else promise(program, domain, kind)
+    relative_to = promised.relative_to if promised else DOMAIN
+    search = _Search(program, model, domain, dtype, promised.bound if promised else None, relative_to)
+    rng = np.random.default_rng(seed)
+    counts = {
+        "random": search.tried(random_inputs(program, domain, samples, rng)),
+        "adversarial": search.tried(adversarial_inputs(program, domain, np.random.default_rng(seed + 1), dtype)),
+        "exhaustive": search.tried(exhaustive_inputs(program, domain)),
+        "climbed": sum(
+            search.tried(climbed_inputs(program, domain, search.best, -(-samples // 8), rng)) for _ in range(CLIMBS)
+        ),
+        "shorter": sum(
+            search.shorter(inputs)
+            for inputs in shorter_inputs(program, domain, samples, np.random.default_rng(seed + 2))
+        ),
     }
-    worst, counterexample = 0.0, None
-    for inputs in groups.values():
-        for chunk in np.split(inputs, range(TOGETHER, len(inputs), TOGETHER)):
-            if not len(chunk):
-                continue
-            chunk = chunk.astype(dtype)
-            errors = relative_errors(program, model, chunk)
-            worst = max(worst, float(errors.max()))
-            wrong = ~np.isfinite(errors) if tolerance is None else ~(errors <= tolerance)
-            if counterexample is None and wrong.any():
-                counterexample = tuple(tuple(map(float, row)) for row in chunk[int(np.argmax(wrong))])
-    shorter = 0
-    for inputs in shorter_inputs(program, domain, samples, np.random.default_rng(seed + 2)):
-        shorter += len(inputs)
-        errors = shorter_errors(program, model, domain, inputs.astype(dtype))
-        worst = max(worst, float(errors.max()))
-        wrong = ~np.isfinite(errors) if tolerance is None else ~(errors <= tolerance)
-        if counterexample is None and wrong.any():
-            counterexample = tuple(tuple(map(float, row)) for row in inputs[int(np.argmax(wrong))])
     return Certificate(
         program=program.name,
         length=program.length,
         domain=domain,
         grid=program.grid,
         dtype=dtype,
-        random=len(groups["random"]),
-        adversarial=len(groups["adversarial"]),
-        exhaustive=len(groups["exhaustive"]),
-        shorter=shorter,
-        seed=seed,
+        **counts,
+        seed=int(seed),
         against=("the interpreter", "NumPy") if program.oracle else ("the interpreter",),
-        error=worst,
-        tolerance=tolerance,
+        error=search.worst,
+        bound=promised.bound if promised else None,
+        relative_to=relative_to,
         fits=fits,
-        counterexample=counterexample,
+        counterexample=search.counterexample,
+        digest=digest(program, domain, model),
     )
 
 
+class _Search:
+    """Inputs that were tried, those that err most, and the first that errs too much."""
+
+    def __init__(
+        self,
+        program: Program,
+        model: ExactPositionalTransformer,
+        domain: float,
+        dtype: str,
+        bound: float | None,
+        relative_to: str,
+    ) -> None:
+        self.program, self.model, self.domain, self.dtype = program, model, domain, dtype
+        self.scale = domain if relative_to == DOMAIN else None
+        self.allowed = None if bound is None else bound * (1 + _reference_share(program, dtype))
+        self.worst, self.counterexample = 0.0, None
+        self.best = np.zeros((0, program.length, len(program.inputs)), dtype)
+        self._errors = np.zeros(0)
+
+    def tried(self, inputs: Array) -> int:
+        """Try inputs of the whole length, and keep those that err most."""
+        for chunk in np.split(inputs, range(TOGETHER, len(inputs), TOGETHER)):
+            if len(chunk):
+                chunk = chunk.astype(self.dtype)
+                errors = relative_errors(self.program, self.model, chunk, self.scale)
+                self._note(chunk, errors)
+                together, found = np.concatenate([self.best, chunk]), np.concatenate([self._errors, errors])
+                order = np.argsort(-found, kind="stable")[:KEPT]
+                self.best, self._errors = together[order], found[order]
+        return len(inputs)
+
+    def shorter(self, inputs: Array) -> int:
+        errors = shorter_errors(self.program, self.model, self.domain, inputs.astype(self.dtype), self.scale)
+        self._note(inputs, errors)
+        return len(inputs)
+
+    def _note(self, inputs: Array, errors: Array) -> None:
+        self.worst = max(self.worst, float(errors.max()))
+        wrong = ~np.isfinite(errors) if self.allowed is None else ~(errors <= self.allowed)
+        if self.counterexample is None and wrong.any():
+            self.counterexample = tuple(tuple(map(float, row)) for row in inputs[int(np.argmax(wrong))])
+
+
+def _reference_share(program: Program, dtype: str) -> float:
+    """How much of the bound the reference's own rounding can take: it adds up one after another, in long doubles."""
+    finer = float(np.finfo(np.longdouble).eps / np.finfo(dtype).eps)
+    return (len(program.rounds) + program.length) * finer
+
+
 @torch.no_grad()
-def relative_errors(program: Program, model: ExactPositionalTransformer, inputs: Array) -> Array:
-    """Every sample's largest error, relative to what the exact computation reaches."""
+def relative_errors(
+    program: Program, model: ExactPositionalTransformer, inputs: Array, scale: float | None = None
+) -> Array:
+    """Every sample's largest error, as a part of `scale` or, without it, of the sample's largest input."""
     outputs = model(torch.from_numpy(inputs)).numpy().astype(np.longdouble)
     exact = inputs.astype(np.longdouble)
-    wanted = run(program, exact)
-    reached = np.abs(wanted).max(axis=(1, 2))
-    needed = needed_registers(program, program.rounds)
-    for live, snapshot in zip(needed, trace(program, exact) if program.grid is None else (), strict=False):
-        for name, values in snapshot.registers.items():
-            if name in live and name not in program.constants:
-                reached = np.maximum(reached, np.abs(values).max(axis=1))
-    errors = np.abs(outputs - wanted).max(axis=(1, 2))
+    errors = np.abs(outputs - run(program, exact)).max(axis=(1, 2))
     if program.oracle is not None:
         told = np.asarray(program.oracle(exact if len(program.inputs) > 1 else exact[:, :, 0]))
         errors = np.maximum(errors, np.abs(outputs - told.reshape(outputs.shape)).max(axis=(1, 2)))
-    return _relative(errors, reached)
-
-
-def filled(program: Program, domain: float, inputs: Array) -> Array:
-    """Shorter inputs filled up to the program's length with what it ignores."""
-    pad = 0.0 if program.pad is None else program.pad * domain
-    if program.grid is not None:
-        pad = program.grid * math.copysign(steps(abs(pad), program.grid), pad)
-    missing = program.length - inputs.shape[1]
-    return np.pad(inputs, ((0, 0), (0, missing), (0, 0)), constant_values=pad)
-
-
-def shorter_inputs(program: Program, domain: float, count: int, rng: np.random.Generator) -> Iterator[Array]:
-    """Some inputs of a few shorter lengths, where the program takes them and an oracle knows the answer."""
-    if program.pad is None or program.oracle is None or program.permutations:
-        return
-    for length in sorted({1, program.length // 2, program.length - 1} - {0, program.length}):
-        short = dataclasses.replace(program, length=length, recipe=None, oracle=None)
-        yield random_inputs(short, domain, -(-count // 16), rng)
+    return _relative(errors, inputs, scale)
 
 
 @torch.no_grad()
-def shorter_errors(program: Program, model: ExactPositionalTransformer, domain: float, inputs: Array) -> Array:
-    """Every shorter sample's largest error, relative to the numbers that it is computed with."""
+def shorter_errors(
+    program: Program, model: ExactPositionalTransformer, domain: float, inputs: Array, scale: float | None = None
+) -> Array:
+    """Every shorter sample's largest error, likewise; what it is filled up with counts as an input."""
     assert program.oracle is not None
     whole = filled(program, domain, inputs)
     outputs = model(torch.from_numpy(whole)).numpy()[:, : inputs.shape[1]].astype(np.longdouble)
     exact = inputs.astype(np.longdouble)
     told = np.asarray(program.oracle(exact if len(program.inputs) > 1 else exact[:, :, 0])).reshape(outputs.shape)
-    reached = np.abs(told).max(axis=(1, 2))
-    if program.grid is None:
-        reached = np.maximum(reached, np.abs(whole).max(axis=(1, 2)))
-    return _relative(np.abs(outputs - told).max(axis=(1, 2)), reached)
+    return _relative(np.abs(outputs - told).max(axis=(1, 2)), whole, scale)
 
 
-def _relative(errors: Array, reached: Array) -> Array:
-    """Errors as parts of what was reached; absolute where that is nothing, and infinite where they are no numbers."""
+def _relative(errors: Array, inputs: Array, scale: float | None) -> Array:
+    """Errors as parts of a scale; infinite where they are not numbers, or where the scale is 0 and they are not."""
     errors = np.where(np.isnan(errors), np.inf, errors)
-    return np.where(errors == 0, 0, errors / np.where(reached == 0, 1, reached)).astype(np.float64)
-
-
-def random_inputs(program: Program, domain: float, count: int, rng: np.random.Generator) -> Array:
-    """Uniform over the domain, every other sample within a random smaller range."""
-    shape = (count, program.length, len(program.inputs))
-    scale = np.where(np.arange(count) % 2, 10.0 ** rng.uniform(-4, 0, count), 1.0)
-    return _fitting(program, domain, rng.uniform(-domain, domain, shape) * scale[:, None, None], rng)
-
-
-def adversarial_inputs(program: Program, domain: float, rng: np.random.Generator) -> Array:
-    """Ties, extremes, sorted, reversed, equal, zeros, spikes, alternating signs, huge beside tiny, close neighbours.
-
-    A second input gets the same ones in another order.
-    """
-    n, width = program.length, len(program.inputs)
-    drawn = rng.uniform(-domain, domain, n)
-    ramp = np.linspace(-domain, domain, n)
-    signs = np.where(np.arange(n) % 2, 1.0, -1.0)
-    spike = np.zeros(n)
-    spike[n // 2] = domain
-    nasty = [
-        np.zeros(n), np.full(n, domain), np.full(n, -domain), np.full(n, drawn[0]),
-        ramp, ramp[::-1], np.sort(drawn), np.sort(drawn)[::-1],
-        domain * signs, -domain * signs, spike, -spike,
-        domain * rng.choice([-1.0, 1.0], n), domain * rng.choice([-1.0, 0.0, 1.0], n),
-        np.round(drawn / domain * 2) * domain / 2, np.where(np.arange(n) < n // 2, domain, -domain),
-        np.where(np.arange(n) % 3 == 0, drawn, 1e-6 * drawn),
-        domain - (program.grid or 1e-7 * domain) * rng.permutation(n),
-    ]  # fmt: skip
-    inputs = np.stack([np.roll(nasty, column, axis=0) for column in range(width)], axis=2)
-    return _fitting(program, domain, inputs, rng)
-
-
-def exhaustive_inputs(program: Program, domain: float) -> Array:
-    """All inputs over as many of few values as there is room for, and all permutations of few numbers; none twice.
-
-    For a sorting network, 0 and 1 are enough to show that it sorts anything (Knuth's 0–1 principle).
-    """
-    free = [column for column, name in enumerate(program.inputs) if name not in program.permutations]
-    count = program.length * len(free)
-    found: dict[tuple[float, ...], None] = {}
-    for values in ((0.0, 1.0), (-1.0, 0.0, 1.0)):
-        if len(values) ** count <= EXHAUSTIVE:
-            found |= dict.fromkeys(itertools.product([domain * value for value in values], repeat=count))
-    if count <= 6:
-        found |= dict.fromkeys(itertools.permutations([domain * (2 * k - count + 1) / count for k in range(count)]))
-    inputs = np.zeros((len(found), program.length, len(program.inputs)))
-    inputs[:, :, free] = np.array(list(found), dtype=np.float64).reshape(len(found), program.length, len(free))
-    return _fitting(program, domain, inputs, np.random.default_rng(0))
-
-
-def _fitting(program: Program, domain: float, inputs: Array, rng: np.random.Generator) -> Array:
-    """Numbers brought onto the grid; permutations where the program takes them, all of them if few."""
-    if program.grid is not None:
-        most = steps(domain, program.grid)
-        inputs = np.clip(np.round(inputs / program.grid), -most, most) * program.grid
-    for column, name in enumerate(program.inputs):
-        if name in program.permutations:
-            orders = _orders(program.length, rng)
-            for sample in inputs:
-                sample[:, column] = next(orders)
-    return inputs
-
-
-def steps(domain: float, grid: float) -> int:
-    """How many steps of the grid fit between 0 and the domain's bound; 0.3 has three steps of 0.1, also in floats."""
-    return math.floor(domain / grid * (1 + 1e-12))
-
-
-def _orders(length: int, rng: np.random.Generator) -> Iterator[Array]:
-    yield np.arange(length)
-    yield np.arange(length)[::-1]
-    if length <= 5:
-        yield from map(np.array, itertools.permutations(range(length)))
-    while True:
-        yield rng.permutation(length)
+    against = np.abs(inputs).max(axis=(1, 2)) if scale is None else np.full(len(errors), scale)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(errors == 0, 0, errors / against).astype(np.float64)

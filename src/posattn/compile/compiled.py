@@ -9,9 +9,11 @@ import torch
 from torch import Tensor
 
 from posattn.compile import certificate, serial
-from posattn.compile.certificate import Certificate
+from posattn.compile.certificate import Certificate, fingerprint
+from posattn.compile.inputs import filled
 from posattn.compile.lower import lower
 from posattn.compile.program import Program
+from posattn.compile.rounding import Numbers
 from posattn.errors import PosattnError, require
 from posattn.nn import ExactPositionalTransformer
 from posattn.nn import load as load_model
@@ -74,11 +76,11 @@ class Compiled:
             if name not in program.permutations:
                 reason = f"lies outside ±{self.domain:g}, where the model is certified: compile it with a larger domain"
                 _refuse(x, ~(x[:, :, column].abs() <= self.domain), column, reason)
-        check_kinds(program, x)
+        check_kinds(program, x, next(self.model.parameters()).dtype)
 
     def _filled(self, x: Tensor) -> Tensor:
         """A shorter input filled up with what the program ignores."""
-        return torch.from_numpy(certificate.filled(self.program, self.domain, x.cpu().numpy())).to(x.device)
+        return torch.from_numpy(filled(self.program, self.domain, x.cpu().numpy())).to(x.device)
 
     def verify(self, *, samples: int = 256, seed: int = 0) -> "Compiled":
         """The same with a fresh certificate."""
@@ -109,24 +111,33 @@ class Compiled:
             "fits": list(self.fits),
         }
         notes = {"program": serial.to_json(self.program), "compiled": json.dumps(about), "text": str(self.program)}
+        tensors = self.model.state_dict()
         if self.certificate is not None:
+            require(
+                self.certificate.digest == fingerprint(notes["program"], self.domain, tensors),
+                f"weights, program or domain of '{self.program.name}' have changed since it was verified: verify it "
+                "again, .verify(), before you save it.",
+            )
             notes["certificate"] = self.certificate.to_json()
-        tensors = {**dict(self.model.named_parameters()), **dict(self.model.named_buffers())}
         write_weights(path, self.model.architecture, tensors, notes=notes)
 
 
-def check_kinds(program: Program, x: Tensor) -> None:
-    """Raise where an input is off the program's grid, or no permutation where it takes one."""
+def check_kinds(program: Program, x: Tensor, dtype: torch.dtype) -> None:
+    """Raise where an input is off the program's grid, or not a permutation where it takes one.
+
+    A grid such as 0.1 has no exact multiples: there a number may be as far from one as rounding to `dtype`, the
+    model's, takes it.
+    """
     for column, name in enumerate(program.inputs):
         given = x[:, :, column]
         if name in program.permutations:
             _check_permutation(name, given)
         elif program.grid is not None:
             nearest = (given.double() / program.grid).round() * program.grid
-            # 0.1 has no exact multiples: then a number may be as far from one as rounding takes it
-            exact = program.grid == torch.tensor(program.grid, dtype=torch.float32).item()
-            slack = 0.0 if exact else torch.finfo(given.dtype).eps
-            reason = f"is no multiple of {program.grid:g}, and '{program.name}' is right on that grid alone: round it"
+            slack = 0.0 if Numbers(dtype).holds(program.grid) else torch.finfo(dtype).eps
+            reason = (
+                f"is not a multiple of {program.grid:g}, and '{program.name}' is right on that grid alone: round it"
+            )
             _refuse(x, ~((given.double() - nearest).abs() <= slack * given.abs()), column, reason)
 
 
@@ -171,8 +182,28 @@ def compile(
     )
 
 
+def _certificate(header: dict[str, str], domain: float, model: ExactPositionalTransformer) -> Certificate | None:
+    """The certificate in a file's header, if it is about what the file holds. Without a digest it says nothing."""
+    text = header.get("certificate")
+    if text is None:
+        return None
+    held = json.loads(text)
+    require(isinstance(held, dict), "its certificate is not a JSON object.")
+    if "digest" not in held:
+        return None
+    found = Certificate.from_json(text)
+    require(
+        found.digest == fingerprint(header["program"], domain, model.state_dict()) and found.domain == domain,
+        "weights, program or domain are not those that its certificate was made for. Compile it again.",
+    )
+    return found
+
+
 def load(path: str | os.PathLike[str]) -> Compiled:
-    """What `Compiled.save` wrote. Nothing in the file is ever executed."""
+    """What `Compiled.save` wrote. Nothing in the file is ever executed.
+
+    A certificate without a digest, from before they had one, is left out: the model loads as unverified.
+    """
     header = read_header(path)
     require(
         "program" in header and "compiled" in header,
@@ -191,12 +222,7 @@ def load(path: str | os.PathLike[str]) -> Compiled:
             "the model does not belong to its program.",
         )
         require(0 < domain < math.inf, f"its domain is {domain}.")
-        tried = Certificate.from_json(header["certificate"]) if "certificate" in header else None
-        told = (program.name, program.length, domain, program.grid)
-        require(
-            tried is None or (tried.program, tried.length, tried.domain, tried.grid) == told,
-            "its certificate is another program's or another domain's.",
-        )
+        tried = _certificate(header, domain, model)
         return Compiled(
             program=program,
             model=model,

@@ -1,10 +1,11 @@
 """The language of local functions: what a node may compute from its own registers and the words it received.
 
     +, −, constants, scaling, relu, min, max, abs       piecewise linear, exact in ReLU units
+    word * word                                         linear where one of the two is a constant at every node
     gate(e, shut)                                       e where `shut` is 0, and 0 where it is 1 or more
     select(bit, e, f)                                   e where the bit is 1, f where it is 0
     exchange(own, other, upper)                         the smaller of two at the lower node, the larger at the upper
-    positive(e, grid)                                   the bit e > 0, for numbers on a grid
+    positive(e, grid), equal(e, f, grid)                the bits e > 0 and e = f, for numbers on a grid
     call(function, e, …)                                anything else: runs, but can only be compiled by a fit
 
 Expressions are trees of frozen dataclasses. `evaluate` runs one in NumPy, node by node and sample by sample at once;
@@ -23,6 +24,12 @@ from posattn.errors import PosattnError, require
 
 Number = int | float | np.number[Any]
 Array = np.ndarray[Any, np.dtype[Any]]
+
+#: What to write where Python would compare two expressions itself: `a > b`, `min(a, b)`, `max(a, b)`, `sorted`.
+COMPARE = (
+    "the values are not known when the program is written. Write minimum(a, b) and maximum(a, b) in place of min and "
+    "max, and positive(a - b) for the bit a > b."
+)
 
 
 @dataclass(frozen=True)
@@ -43,20 +50,40 @@ class Expression:
     def __rsub__(self, other: Number) -> "Expression":
         return Sum((as_expression(other), -self))
 
-    def __mul__(self, factor: Number) -> "Expression":
-        if not isinstance(factor, Real):
-            raise PosattnError(
-                f"{self} * {factor}: an expression is scaled by a number; the product of two words is not piecewise "
-                "linear. Use call(product, …), which can be fitted."
-            )
-        return Scaled(_finite(factor), self)
+    def __mul__(self, factor: "Expression | Number") -> "Expression":
+        if isinstance(factor, Expression):
+            return Product(self, factor)
+        return Scaled(_number(factor, "an expression is multiplied by a number or by another expression"), self)
 
     __rmul__ = __mul__
 
     def __truediv__(self, divisor: Number) -> "Expression":
-        if not isinstance(divisor, Real) or divisor == 0:
-            raise PosattnError(f"{self} / {divisor}: divide by a number but 0.")
-        return self * (1 / _finite(divisor))
+        number = _number(divisor, "an expression is divided by a number; call(numpy.reciprocal, …) can be fitted")
+        require(number != 0, f"{self} / 0: divide by a number other than 0.")
+        return self * (1 / number)
+
+    def __abs__(self) -> "Expression":
+        return absolute(self)
+
+    # `==` compares two expressions as trees; whatever would make Python decide by a value is refused.
+
+    def __bool__(self) -> bool:
+        raise PosattnError(
+            f"'if {self}', 'and', 'or' and 'not' decide once, when the program is written, not at every node: write "
+            "select(bit, one, zero), or gate(value, shut=bit)."
+        )
+
+    def __lt__(self, other: object) -> bool:
+        raise PosattnError(f"{self} < {other}: {COMPARE}")
+
+    def __le__(self, other: object) -> bool:
+        raise PosattnError(f"{self} <= {other}: {COMPARE}")
+
+    def __gt__(self, other: object) -> bool:
+        raise PosattnError(f"{self} > {other}: {COMPARE}")
+
+    def __ge__(self, other: object) -> bool:
+        raise PosattnError(f"{self} >= {other}: {COMPARE}")
 
 
 @dataclass(frozen=True)
@@ -93,6 +120,17 @@ class Scaled(Expression):
 
     def __str__(self) -> str:
         return f"-{self.of}" if self.factor == -1 else f"{self.factor:g}·{self.of}"
+
+
+@dataclass(frozen=True)
+class Product(Expression):
+    """The product of two values. It compiles where one of them is a constant at every node."""
+
+    one: Expression
+    other: Expression
+
+    def __str__(self) -> str:
+        return f"{self.one}·{self.other}"
 
 
 @dataclass(frozen=True)
@@ -170,6 +208,18 @@ class Positive(Expression):
 
 
 @dataclass(frozen=True)
+class Equal(Expression):
+    """1 where `one` and `other` are equal, 0 where they lie at least `grid` apart; in between there must be nothing."""
+
+    one: Expression
+    other: Expression
+    grid: float
+
+    def __str__(self) -> str:
+        return f"[{self.one} = {self.other}]"
+
+
+@dataclass(frozen=True)
 class Call(Expression):
     """A function that is not piecewise linear."""
 
@@ -182,27 +232,38 @@ class Call(Expression):
 
 
 def as_expression(value: "Expression | Number") -> Expression:
+    """A number as a constant; an expression as it is."""
     if isinstance(value, Expression):
         return value
-    require(
-        isinstance(value, Real),
-        f"{value!r} is no expression: use words, finite numbers, and the functions of posattn.compile.",
-    )
-    return Constant(_finite(value))
+    return Constant(_number(value, "use words, finite numbers, and the functions of posattn.compile"))
 
 
-def _finite(number: Number) -> float:
-    require(math.isfinite(number), f"{number} in an expression: its numbers are finite.")
-    return float(number)
+def _number(value: Any, wanted: str) -> float:
+    """A finite number as a float. A bool is refused: it comes from a comparison that Python made by itself."""
+    if isinstance(value, bool | np.bool_):
+        raise PosattnError(
+            f"{value} in an expression: `==` compares two expressions as they are written, not their values. Write "
+            "equal(a, b) for the bit a = b, positive(a - b) for a > b."
+        )
+    require(isinstance(value, Real), f"{value!r} in an expression: {wanted}.")
+    require(math.isfinite(value), f"{value} in an expression: its numbers are finite.")
+    return float(value)
+
+
+def _grid(value: Any) -> float:
+    number = _number(value, "grid is the distance between two neighbouring values")
+    require(number > 0, f"grid={value}: the distance between two neighbouring values is above 0.")
+    return number
 
 
 def word(name: str) -> Expression:
     """A register or a received word, by name."""
+    require(isinstance(name, str), f"word({name!r}): a word is named by a text, as word('x').")
     return Word(name)
 
 
-def relu(value: Expression) -> Expression:
-    return Relu(value)
+def relu(value: "Expression | Number") -> Expression:
+    return Relu(as_expression(value))
 
 
 def minimum(one: "Expression | Number", other: "Expression | Number") -> Expression:
@@ -213,52 +274,73 @@ def maximum(one: "Expression | Number", other: "Expression | Number") -> Express
     return Maximum(as_expression(one), as_expression(other))
 
 
-def absolute(value: Expression) -> Expression:
-    return Maximum(value, -value)
+def absolute(value: "Expression | Number") -> Expression:
+    held = as_expression(value)
+    return Maximum(held, -held)
 
 
-def gate(value: "Expression | Number", *, shut: Expression) -> Expression:
+def gate(value: "Expression | Number", *, shut: "Expression | Number") -> Expression:
     """`value` where `shut` is 0, and 0 where it is 1 or more."""
-    return Gate(as_expression(value), shut)
+    return Gate(as_expression(value), as_expression(shut))
 
 
 def select(
-    bit: Expression, one: "Expression | Number", zero: "Expression | Number", *, unless: Expression | None = None
+    bit: "Expression | Number",
+    one: "Expression | Number",
+    zero: "Expression | Number",
+    *,
+    unless: "Expression | Number | None" = None,
 ) -> Expression:
     """`one` where the bit is 1, `zero` where it is 0. A register that holds the complement, `unless`, saves a layer."""
-    return Select(bit, 1 - bit if unless is None else unless, as_expression(one), as_expression(zero))
+    held = as_expression(bit)
+    return Select(held, 1 - held if unless is None else as_expression(unless), as_expression(one), as_expression(zero))
 
 
-def exchange(own: Expression, other: Expression, *, upper: Expression, lower: Expression | None = None) -> Expression:
+def exchange(
+    own: "Expression | Number",
+    other: "Expression | Number",
+    *,
+    upper: "Expression | Number",
+    lower: "Expression | Number | None" = None,
+) -> Expression:
     """Compare-exchange: the smaller one where the bit `upper` is 0, the larger one where it is 1."""
-    return Exchange(own, other, upper, 1 - upper if lower is None else lower)
+    bit = as_expression(upper)
+    return Exchange(as_expression(own), as_expression(other), bit, 1 - bit if lower is None else as_expression(lower))
 
 
-def positive(value: Expression, *, grid: float = 1.0) -> Expression:
-    """The bit `value > 0`, for values that are multiples of `grid`."""
-    require(0 < grid < math.inf, f"grid={grid}: the distance between two neighbours, above 0.")
-    return Positive(value, grid)
+def positive(value: "Expression | Number", *, grid: float = 1.0) -> Expression:
+    """The bit `value > 0`, for values of which none lies strictly between 0 and `grid`."""
+    return Positive(as_expression(value), _grid(grid))
 
 
-def equal(one: Expression, other: "Expression | Number", *, grid: float = 1.0) -> Expression:
-    """The bit `one == other`, for values that are multiples of `grid`."""
-    return relu(1 - absolute(one - as_expression(other)) / grid)
+def equal(one: "Expression | Number", other: "Expression | Number", *, grid: float = 1.0) -> Expression:
+    """The bit `one == other`, for values that are equal or at least `grid` apart."""
+    return Equal(as_expression(one), as_expression(other), _grid(grid))
 
 
-def distance(one: Expression, other: "Expression | Number") -> Expression:
+def distance(one: "Expression | Number", other: "Expression | Number") -> Expression:
     """|one − other| as the sum of two units: 0 or at least 1 for whole numbers, so it can shut a gate."""
-    difference = one - as_expression(other)
+    difference = as_expression(one) - as_expression(other)
     return relu(difference) + relu(-difference)
 
 
 def call(function: Callable[..., Any], *arguments: "Expression | Number", name: str | None = None) -> Expression:
     """Any function of NumPy arrays. It runs in the interpreter; compiling it needs a fit."""
+    require(callable(function), f"call({function!r}, …): the first argument is a function of NumPy arrays.")
     return Call(name or getattr(function, "__name__", "function"), function, tuple(map(as_expression, arguments)))
 
 
 def product(one: Array, other: Array) -> Array:
     """The product of two words: outside the language, but known to the fits."""
     return one * other
+
+
+def raised(expression: Expression) -> tuple[Expression, Expression] | None:
+    """(a, b) for a + gate(relu(b − a), shut=…), which is a or max(a, b): no more than the larger of the two."""
+    match expression:
+        case Sum((one, Gate(Relu(Sum((other, Scaled(-1.0, same)))), _))) if same == one:
+            return one, other
+    return None
 
 
 def children(expression: Expression) -> Iterator[Expression]:
@@ -315,6 +397,8 @@ def evaluate(expression: Expression, words: Mapping[str, Array]) -> Array:
         case Scaled(factor, of):
             held = evaluate(of, words)
             return held * held.dtype.type(factor)
+        case Product(one, other):
+            return evaluate(one, words) * evaluate(other, words)
         case Relu(of):
             return np.maximum(evaluate(of, words), 0)
         case Minimum(one, other):
@@ -331,6 +415,9 @@ def evaluate(expression: Expression, words: Mapping[str, Array]) -> Array:
         case Positive(of, grid):
             held = evaluate(of, words)
             return (held > grid / 2).astype(held.dtype)
+        case Equal(one, other, grid):
+            apart = np.abs(evaluate(one, words) - evaluate(other, words))
+            return (apart < grid / 2).astype(apart.dtype)
         case Call(_, function, arguments):
             return np.asarray(function(*(evaluate(argument, words) for argument in arguments)))
     raise PosattnError(f"{expression!r} is no expression of posattn.compile.")

@@ -14,17 +14,20 @@ from posattn.compile.expressions import (
     Array,
     Call,
     Constant,
+    Equal,
     Exchange,
     Expression,
     Gate,
     Maximum,
     Minimum,
     Positive,
+    Product,
     Relu,
     Scaled,
     Select,
     Sum,
     Word,
+    raised,
 )
 from posattn.errors import PosattnError
 
@@ -55,18 +58,28 @@ def bounds(expression: Expression, words: Mapping[str, Interval]) -> Interval:
         case Constant(value):
             some = next(iter(words.values())).low
             return Interval(np.full_like(some, value), np.full_like(some, value))
+        case Sum() if (pair := raised(expression)) is not None:
+            a, b = bounds(pair[0], words), bounds(pair[1], words)
+            return Interval(a.low, np.maximum(a.high, b.high))
         case Sum(terms):
             parts = [bounds(term, words) for term in terms]
             return Interval(np.sum([part.low for part in parts], axis=0), np.sum([part.high for part in parts], axis=0))
         case Scaled(factor, of):
             held = bounds(of, words)
             return Interval(*sorted_pair(factor * held.low, factor * held.high))
+        case Product(one, other):
+            a, b = bounds(one, words), bounds(other, words)
+            corners = [a.low * b.low, a.low * b.high, a.high * b.low, a.high * b.high]
+            return Interval(np.minimum.reduce(corners), np.maximum.reduce(corners))
         case Relu(of):
             held = bounds(of, words)
             return Interval(np.maximum(held.low, 0), np.maximum(held.high, 0))
         case Minimum(one, other):
             a, b = bounds(one, words), bounds(other, words)
             return Interval(np.minimum(a.low, b.low), np.minimum(a.high, b.high))
+        case Maximum(one, Scaled(-1.0, same)) if same == one:  # |one|
+            held = bounds(one, words)
+            return Interval(np.maximum(np.maximum(held.low, -held.high), 0), np.maximum(-held.low, held.high))
         case Maximum(one, other):
             a, b = bounds(one, words), bounds(other, words)
             return Interval(np.maximum(a.low, b.low), np.maximum(a.high, b.high))
@@ -79,6 +92,9 @@ def bounds(expression: Expression, words: Mapping[str, Interval]) -> Interval:
             return bounds(own, words).hull(bounds(other, words))
         case Positive(of, _):
             held = bounds(of, words)
+            return Interval(np.zeros_like(held.low), np.ones_like(held.low))
+        case Equal(one, _, _):
+            held = bounds(one, words)
             return Interval(np.zeros_like(held.low), np.ones_like(held.low))
         case Call():
             return _probed(expression, words)

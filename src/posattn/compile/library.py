@@ -30,8 +30,10 @@ x, left = word("x"), word("left")
 
 
 def _check_length(length: int) -> None:
-    whole = isinstance(length, int) and not isinstance(length, bool)
-    require(whole and length >= 1, f"length={length!r}: a program works on at least one number.")
+    whole = isinstance(length, int | np.integer) and not isinstance(length, bool)
+    require(
+        whole and length >= 1, f"length={length!r}: a program works on at least one number, a whole number of them."
+    )
 
 
 def cumsum(length: int) -> Program:
@@ -147,7 +149,7 @@ def argsort(length: int, grid: float = 1.0) -> Program:
     real = isinstance(grid, (int, float)) and not isinstance(grid, bool)
     require(real and 0 < grid < math.inf, f"grid={grid!r}: the distance between two neighbouring numbers, above 0.")
     finer = grid / (1 << (length - 1).bit_length())
-    constants = place_bits(range(length)) | {
+    constants = {
         "tie": tuple(finer * i for i in range(length)),
         "place": tuple(float(i) for i in range(length)),
     }

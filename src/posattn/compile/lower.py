@@ -8,43 +8,22 @@
 Each pass is a function from what the last one gave. `lower` is the list of them.
 """
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 
-from posattn.compile.expressions import (
-    Array,
-    Exchange,
-    Expression,
-    Gate,
-    Positive,
-    Select,
-    Word,
-    children,
-    walk,
-    words_of,
-)
+from posattn.compile.expressions import Array, Expression, Word, words_of
 from posattn.compile.fit import Fit
-from posattn.compile.interpreter import received_words
-from posattn.compile.intervals import Interval, bounds
 from posattn.compile.positions import SINK, Pattern, Positions, choose
+from posattn.compile.products import expand_products
 from posattn.compile.program import Program, Round
+from posattn.compile.ranges import Bounds, needed_registers, register_bounds
 from posattn.compile.relu import ONE, Form, Network, Translator, levels, mentions, network
-from posattn.errors import PosattnError, require
+from posattn.compile.validate import check_decisions, check_language, check_sizes
+from posattn.errors import require
 from posattn.nn import ExactPositional, ExactPositionalTransformer, model_of
-
-#: Bounds of registers and of received words.
-Bounds = tuple[dict[str, Interval], dict[str, Interval]]
-
-#: How many steps of a grid a number may have in which `positive` is exact: a quarter of a step is left to rounding. On
-#: a grid like 0.1 inputs, sums and differences are all rounded, so there it may have a quarter as many.
-STEPS = {torch.float32: 2.0**21, torch.float64: 2.0**50}
-
-#: Domains stay far enough below what float64 holds that bounds on registers can be computed.
-LARGEST = 1e200
 
 #: The head's number and its column: a received word as the MLP sees it.
 Column = tuple[int, int]
@@ -71,11 +50,12 @@ class Lowered:
 
 def lower(program: Program, *, domain: float, fit: int | None = None, dtype: torch.dtype = torch.float32) -> Lowered:
     """The program as a model. Inputs lie in ±domain; `fit` allows functions from outside, with that many knots."""
+    check_sizes(program, domain, dtype)
+    program = expand_products(program, domain, fit)
     check_language(program, fit)
-    check_bits(program)
+    check_decisions(program, domain, dtype)
     rounds = program.rounds or (Round(note="nothing to do"),)
     ranges = register_bounds(program, domain)
-    check_grids(rounds, ranges, dtype)
     live = needed_registers(program, rounds)
     heads = [share_heads(round_, after) for round_, after in zip(rounds, live[1:], strict=True)]
     sink = any(SINK in pattern for head in heads for pattern in head.patterns)
@@ -86,118 +66,6 @@ def lower(program: Program, *, domain: float, fit: int | None = None, dtype: tor
     return Lowered(
         assemble(program, registers, heads, positions, networks, sink, dtype), registers, positions.name, fits
     )
-
-
-def check_language(program: Program, fit: int | None) -> None:
-    """Refuse what cannot be compiled, all of it at once."""
-    outside = program.outside()
-    if outside and fit is None:
-        listed = "".join(f"\n  - {place}" for place in outside)
-        raise PosattnError(
-            f"program '{program.name}' cannot be compiled exactly:{listed}\nAllow a fit, fit=64, or change it."
-        )
-
-
-def check_grids(rounds: Sequence[Round], ranges: Sequence[Bounds], dtype: torch.dtype) -> None:
-    """Refuse a comparison on a grid that is too fine for the dtype to tell two neighbours apart."""
-    require(dtype in STEPS, f"dtype={dtype}: a program is exact in {' and '.join(map(str, STEPS))} alone.")
-    for number, (round_, (registers, words)) in enumerate(zip(rounds, ranges, strict=False), 1):
-        compared = (part for e in round_.update.values() for part in walk(e) if isinstance(part, Positive))
-        for part in compared:
-            steps = bounds(part.of, registers | words).reach / part.grid
-            most = STEPS[dtype] if math.frexp(part.grid)[0] == 0.5 else STEPS[dtype] / 4
-            other = ", or dtype=torch.float64" if dtype == torch.float32 else ""
-            require(
-                steps <= most,
-                f"round {number} compares numbers of up to {steps:.3g} steps of {part.grid:g}, and {dtype} tells "
-                f"{most:.3g} apart: use a smaller domain, or a coarser grid{other}.",
-            )
-
-
-def check_bits(program: Program) -> None:
-    """Refuse gates, selections and comparisons by numbers that need not be whole: between 0 and 1 a gate is half open.
-
-    An input may be any number unless the program has a grid or the input is a permutation; what is computed from such
-    a number may be any number too.
-    """
-    exact = program.grid is not None
-    free = set() if exact else {name for name in program.inputs if name not in program.permutations}
-    found: list[str] = []
-    for number, round_ in enumerate(program.rounds, 1):
-        read = {s for s, table in round_.receive.items() if any(x is not None and x[1] in free for x in table)}
-        after = set()
-        for register, expression in round_.update.items():
-            misused: list[str] = []
-            if _free(expression, free | read, misused):
-                after.add(register)
-            found += [f"round {number}, register '{register}': {reason}" for reason in misused]
-        free = (free - set(round_.update)) | after
-    if found:
-        listed = "".join(f"\n  - {place}" for place in found)
-        raise PosattnError(
-            f"program '{program.name}' cannot be compiled exactly:{listed}\n"
-            "Give the program a grid, if its inputs lie on one, or decide by constants."
-        )
-
-
-def _free(expression: Expression, free: set[str], misused: list[str]) -> bool:
-    """Whether an expression may be any number; decisions by such ones are noted."""
-    deciding: tuple[Expression, ...] = ()
-    carrying = tuple(children(expression))
-    match expression:
-        case Word(name):
-            return name in free
-        case Gate(of, shut):
-            deciding, carrying = (shut,), (of,)
-        case Select(bit, unless, one, zero):
-            deciding, carrying = (bit, unless), (one, zero)
-        case Exchange(own, other, upper, lower):
-            deciding, carrying = (upper, lower), (own, other)
-        case Positive(of, _):
-            deciding, carrying = (of,), ()
-    for part in deciding:
-        if _free(part, free, misused):
-            what = "compared on a grid" if isinstance(expression, Positive) else "taken for a bit"
-            misused.append(f"{part} is {what} and can be any number")
-    found = [_free(part, free, misused) for part in carrying]  # all of them: each may note something
-    return any(found)
-
-
-def register_bounds(program: Program, domain: float) -> list[Bounds]:
-    """For every round: bounds of the registers before it and of the words it receives; then those after the last."""
-    require(
-        0 < domain < LARGEST, f"domain={domain}: inputs lie in ±domain, a finite number above 0, below {LARGEST:g}."
-    )
-    zero = np.zeros(program.nodes)
-    registers = {name: Interval(zero, zero) for name in program.registers}
-    inside = np.arange(program.nodes) < program.length
-    for name in program.inputs:
-        low, high = (0, program.length - 1) if name in program.permutations else (-domain, domain)
-        registers[name] = Interval(np.where(inside, low, 0.0), np.where(inside, high, 0.0))
-    for name, values in program.constants.items():
-        registers[name] = Interval(np.array(values, float), np.array(values, float))
-    found = []
-    for round_ in program.rounds or (Round(),):
-        low = {name: held.low for name, held in registers.items()}
-        high = {name: held.high for name, held in registers.items()}
-        words = {
-            slot: Interval(received_words(table, low), received_words(table, high))
-            for slot, table in round_.receive.items()
-        }
-        found.append((registers, words))
-        registers = registers | {name: bounds(e, registers | words) for name, e in round_.update.items()}
-    return [*found, (registers, {})]
-
-
-def needed_registers(program: Program, rounds: Sequence[Round]) -> list[set[str]]:
-    """The registers that anything later depends on: before each round, and after the last."""
-    live = [set(program.outputs)]
-    for round_ in reversed(rounds):
-        after = live[0]
-        read = {name for register, e in round_.update.items() if register in after for name in words_of(e)}
-        sent = {s[1] for slot in read & set(round_.receive) for s in round_.receive[slot] if s is not None}
-        live.insert(0, (after - set(round_.update)) | (read - set(round_.receive)) | sent)
-    return live
 
 
 def share_heads(round_: Round, after: set[str]) -> Heads:

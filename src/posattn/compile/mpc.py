@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from posattn.compile.expressions import Constant, Expression, distance, gate, relu, word, words_of
-from posattn.compile.networks import carrying_sort_rounds, doublings, place_bits
+from posattn.compile.networks import carrying_sort_rounds, doublings
 from posattn.compile.program import Program, Round, Source, reads
 from posattn.errors import unknown
 
@@ -198,9 +198,6 @@ def _sorted_route(program: Mpc) -> Program:
     total = first + 2 * count
     bus = list(range(first, total))
     above = float(2 * count)
-    bits = {
-        name: (*[0.0] * first, *values) for name, values in place_bits(range(2 * count)).items()
-    }  # places on the bus
     holder = [0.0] * total
     spare = [0.0] * total
     sender = [0.0] * total
@@ -208,7 +205,7 @@ def _sorted_route(program: Mpc) -> Program:
         spare[first + place] = above + place
         sender[first + place] = 1.0
         holder[first + count + place] = place + 0.5
-    constants = bits | {"holder": tuple(holder), "spare": tuple(spare), "sender": tuple(sender)}
+    constants = {"holder": tuple(holder), "spare": tuple(spare), "sender": tuple(sender)}
     rounds: list[Round] = []
     for round_ in program.rounds:
         addresses: list[Source] = [None] * total

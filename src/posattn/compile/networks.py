@@ -69,10 +69,11 @@ def carrying_sort_rounds(
 ) -> list[Round]:
     """Sort by keys on a grid, no two of them equal, and move other registers along with them.
 
-    Both nodes of a pair see the lower node's key and the upper one's, so both know whether to swap.
+    Both nodes of a pair see the lower node's key and the upper one's, so both know whether to swap. Keys are moved, not
+    computed: a comparison forgives rounding, and no round adds to it.
     """
     rounds = []
-    for mask, bit in comparators(len(nodes)):
+    for mask, _ in comparators(len(nodes)):
         met = _met([nodes], total, mask)
         lower: list[int | None] = list(range(total))
         upper: list[int | None] = list(range(total))
@@ -81,15 +82,15 @@ def carrying_sort_rounds(
             assert other is not None
             lower[node], upper[node] = min(node, other), max(node, other)
         swap = positive(word("low") - word("high"), grid=grid)
-        received = {"low": reads(key, lower), "high": reads(key, upper), "other": reads(key, met)}
-        received |= {f"{name} there": reads(name, met) for name in carried}
+        moved = (key, *carried)
         rounds.append(
             Round(
-                receive=received,
-                update={
-                    key: exchange(word(key), word("other"), upper=word(f"upper{bit}"), lower=word(f"lower{bit}")),
-                    **{name: select(swap, word(f"{name} there"), word(name)) for name in carried},
+                receive={
+                    "low": reads(key, lower),
+                    "high": reads(key, upper),
+                    **{f"{name} there": reads(name, met) for name in moved},
                 },
+                update={name: select(swap, word(f"{name} there"), word(name)) for name in moved},
                 note=f"compare-exchange with place xor {mask}, {', '.join(carried)} moving along",
             )
         )

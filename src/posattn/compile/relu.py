@@ -8,6 +8,8 @@ Every expression is a linear form in *atoms*: words, and units relu(linear form)
     exchange = own − relu(own − other − M·upper) + relu(other − own − M·lower)
     [e > 0] = relu(1 − relu(1½ − 2e/grid))          for e a multiple of the grid: 0 up to a quarter of it, 1 from three
                                                     quarters on, so that no rounding of e makes half a bit
+    [e = f] = relu(1 − relu(2d − ½) − relu(−2d − ½))    with d = (e − f)/grid: 1 up to a quarter of the grid, 0 from
+                                                    three quarters on
 
 M·s must be exactly 0 where the gate is open, so s has to be one atom, or a sum of units that are 0 one by one: with
 M·1 − M·bit, e would be rounded away. The complement of a bit is therefore a register of its own, or, where there is
@@ -28,6 +30,7 @@ from posattn.compile.expressions import (
     Array,
     Call,
     Constant,
+    Equal,
     Exchange,
     Expression,
     Gate,
@@ -122,6 +125,10 @@ class Translator:
             case Positive(of, grid):
                 below = unit(plus({ONE: 1.5}, times(-2 / grid, self.form(of))))
                 return unit(plus({ONE: 1.0}, times(-1, below)))
+            case Equal(one, other, grid):
+                apart = times(2 / grid, plus(self.form(one), times(-1, self.form(other))))
+                over, under = unit(plus(apart, {ONE: -0.5})), unit(plus(times(-1, apart), {ONE: -0.5}))
+                return unit(plus({ONE: 1.0}, times(-1, over), times(-1, under)))
             case Call():
                 return self._fit(expression)
         raise PosattnError(f"{expression!r} is no expression of posattn.compile.")

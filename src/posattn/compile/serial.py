@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from posattn.compile import expressions, library
-from posattn.compile.expressions import Call, Expression, Positive, product
+from posattn.compile.expressions import Call, Equal, Expression, Positive, product
 from posattn.compile.program import Program, Round
 from posattn.errors import PosattnError, require
 
@@ -84,16 +84,18 @@ def from_json(text: str) -> Program:
 
 
 def _with_oracle(program: Program, size: int) -> Program:
-    """The library's oracle, if the program is the library's in all but its name. `size`: of the text it came from."""
+    """The library's oracle, if the program is the library's in all but its name. `size`: of the text it came from.
+
+    A later library may write the same algorithm in another way: then the program is as it stands, without an oracle.
+    """
     recipe = program.recipe
     if recipe is None:
         return program
     # A table of every node is in the text, so a small one cannot make the library build something large.
     require(recipe["length"] == program.length <= size, "its recipe has another length.")
     made = library.get(**recipe)
-    same = dataclasses.replace(made, name=program.name, recipe=recipe, oracle=None)
-    require(same == program, "the library makes another program from its recipe.")
-    return dataclasses.replace(program, oracle=made.oracle)
+    same = dataclasses.replace(made, name=program.name, recipe=recipe, oracle=None) == program
+    return dataclasses.replace(program, oracle=made.oracle) if same else dataclasses.replace(program, recipe=None)
 
 
 def _text(value: Any) -> str:
@@ -152,7 +154,7 @@ def _unpacked(packed: list[Any]) -> Expression:
         return Call(called, FUNCTIONS[called], tuple(map(_unpacked, arguments)))
     fields = dataclasses.fields(KINDS[name])
     made = KINDS[name](*(_field(field.type, value) for field, value in zip(fields, held, strict=True)))
-    require(not isinstance(made, Positive) or made.grid > 0, f"{made}: its grid is not above 0.")
+    require(not isinstance(made, Positive | Equal) or made.grid > 0, f"{made}: its grid is not above 0.")
     return made
 
 
