@@ -180,7 +180,7 @@ def trace_program(
     import numpy as np
     import torch
 
-    from posattn.compile import certificate, library, load, trace
+    from posattn.compile import inputs, library, load, trace
     from posattn.compile.compiled import check_kinds
     from posattn.files import write_whole
 
@@ -196,7 +196,7 @@ def trace_program(
             raise PosattnError(f"--option {option[0]}: the program in '{program}' is made already. Leave it out.")
         saved = load(os.path.expanduser(program))
         saved.check(torch.from_numpy(rows)[None])
-        made, rows = saved.program, certificate.filled(saved.program, saved.domain, rows[None])[0]
+        made, rows = saved.program, inputs.filled(saved.program, saved.domain, rows[None])[0]
     print(trace.text(made, rows))
     if html is not None:
         write_whole(html, trace.page(made, rows).encode())
