@@ -2,7 +2,9 @@
 
 import inspect
 import re
-from collections.abc import Callable, Mapping
+import signal
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from .calls import Arguments, Later
@@ -12,6 +14,9 @@ from .walk import parameters
 
 Public = Mapping[str, Callable[..., Any]]
 Case = tuple[str, str, Bad]
+
+#: What an answer to a mistake may take, on a machine that is busy.
+SECONDS = 4.0
 
 
 def cases(name: str, function: Callable[..., Any], valid: Arguments) -> list[Case]:
@@ -38,6 +43,22 @@ def missing(public: Public, calls: Mapping[str, Callable[[], Arguments]]) -> lis
         covered = {parameter for _, parameter, _ in cases(name, function, calls[name]())}
         found += [f"{name}({parameter}): no bad case" for parameter in parameters(function) if parameter not in covered]
     return found
+
+
+@contextmanager
+def within(seconds: float) -> Iterator[None]:
+    """A mistake is answered at once: work that goes on for longer ends as a failure, not as a hanging test."""
+
+    def stop(*_: object) -> None:
+        raise AssertionError(f"still at work after {seconds} s")
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def call(name: str, function: Callable[..., Any], arguments: Arguments) -> Any:

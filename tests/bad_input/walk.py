@@ -7,8 +7,6 @@ from fnmatch import fnmatch
 from types import ModuleType
 from typing import Any
 
-import typer
-
 from posattn.nn import Architecture, Model
 
 #: Where users find things. A module without `__all__` offers what it defines.
@@ -127,9 +125,3 @@ def parameters(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
     if inspect.isclass(function) and issubclass(function, Model):
         taken = parameters(function.describes) | taken
     return {name: parameter for name, parameter in taken.items() if name not in ("self", "cls")}
-
-
-def commands(app: typer.Typer) -> dict[str, list[Any]]:
-    """The arguments and options of every command; the program's own under the empty name."""
-    root: Any = typer.main.get_command(app)
-    return {"": root.params} | {name: command.params for name, command in root.commands.items()}
