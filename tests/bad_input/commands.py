@@ -43,7 +43,13 @@ ELSE: dict[tuple[str, str], dict[str, Any]] = {
 #: What typer offers by itself.
 EXEMPT = ("install_completion", "show_completion")
 
-FINE: dict[tuple[str, str], set[str]] = {}
+#: (command, parameter) patterns → usual wrong values that are right there.
+FINE: dict[tuple[str, str], set[str]] = {
+    ("*", "seed"): {"0"},
+    ("score", "seed"): {"-1", "99999999999999999999"},
+    ("train", "scales"): {"99999999999999999999"},
+    ("compile", "out"): {"empty.safetensors"},  # a file, which is replaced
+}
 
 EXTRA: dict[tuple[str, str], list[str]] = {
     ("train", "task"): ["mixed-min", "khop"],
@@ -59,8 +65,13 @@ EXTRA: dict[tuple[str, str], list[str]] = {
     ("run-model", "values"): ["x", "nan", "1:2", "99999"],
     ("bounds", "delta"): ["0", "1"],
     ("bounds", "constant"): ["0", "-1"],
-    ("*", "scales"): ["0", "-1"],
+    ("score", "scales"): ["0", "-1"],
+    ("bounds", "scales"): ["0", "-1"],
     ("*", "out"): ["~nobody-here/x"],
+    ("compile", "out"): ["studied", "nowhere/made.safetensors"],
+    ("run", "task"): ["selectoin"],
+    ("run", "model"): ["positonal"],
+    ("bounds", "task"): ["sotr", "mixed-min"],
     ("*", "html"): ["~nobody-here/x", "nowhere/page.html", "studied"],
 }
 
@@ -73,10 +84,25 @@ class Line:
     parameter: str
     wrong: str
     arguments: tuple[str, ...]
+    spelling: str
+
+    @property
+    def forms(self) -> tuple[str, ...]:
+        """What the message must show one of: the value, as typed or as a number, or, of the parser, the option."""
+        number = (str(float(self.wrong)),) if is_number(self.wrong) else ()
+        return (self.wrong, self.wrong.partition("=")[0] or self.spelling, self.spelling, *number)
 
     @property
     def id(self) -> str:
         return f"{self.command or 'posattn'}-{self.parameter}-{self.wrong[:30]}"
+
+
+def is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 WHOLE = ("x", "1.5", "", "-1", "0", "99999999999999999999", "nan")
@@ -123,13 +149,13 @@ def lines(app: typer.Typer) -> list[Line]:
             right = ELSE.get((command, option.name), LINES.get(command, {}))
             spelling = option.opts[-1]
             if getattr(option, "is_flag", False):
-                found.append(Line(command, option.name, "=3", spelt(command, right, f"{spelling}=3")))
+                found.append(Line(command, option.name, "=3", spelt(command, right, f"{spelling}=3"), spelling))
                 continue
             good = right.get(spelling, option.default if isinstance(option.default, str) else None)
             kind = annotation(registered[command], option.name)
             for wrong in wrong_values(command, option, kind, good[0] if isinstance(good, list) else good):
                 value = [*good, wrong] if isinstance(good, list) else wrong
-                found.append(Line(command, option.name, wrong, spelt(command, right | {spelling: value})))
+                found.append(Line(command, option.name, wrong, spelt(command, right | {spelling: value}), spelling))
     return found
 
 
