@@ -212,7 +212,6 @@ CALLS: dict[str, Callable[[], Arguments]] = {
     "train.Data": lambda: {"samples": 4, "batch": 2},
     "train.Evaluation": lambda: {"sets": {"near": {}}},
     "train.Fleet": lambda: {"trials": [trial()], "device": "cpu"},
-    "train.Fleet.run": lambda: {"self": fleet()},
     "train.Fleet.weights": lambda: {"self": fleet(), "replica": 0},
     "train.Optimiser": lambda: {"steps": 5},
     "train.Trial": lambda: {"task": "sum", "model": SIZES, "optimiser": Optimiser(steps=1)},
@@ -229,6 +228,7 @@ CALLS: dict[str, Callable[[], Arguments]] = {
     },
     "engine.Store.rows": lambda: {"self": engine.Store(".")},
     "engine.fine_tune": lambda: {"trial": LANGUAGE, "out": "studied", "device": "cpu", "reporter": Silent()},
+    "engine.listing": lambda: {"store": engine.Store(".")},
     "engine.frame": lambda: {"folder": "."},
     "engine.run": lambda: {"trials": [], "out": "store", "device": "cpu", "reporter": Silent()},
     "compile.Certificate.from_json": lambda: {

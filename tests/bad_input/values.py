@@ -60,7 +60,8 @@ def forms(value: Any) -> tuple[str, ...]:
     if isinstance(value, np.ndarray):
         return "ndarray", str(value.shape), str(value)
     entries = [repr(entry) for entry in value] if isinstance(value, tuple) else []
-    return repr(value), str(value), type(value).__name__, *entries
+    settled = ["()"] if value == [] else []  # lists are kept as tuples
+    return repr(value), str(value), type(value).__name__, *entries, *settled
 
 
 def misspelt(name: str) -> str:

@@ -47,6 +47,11 @@ EXEMPT = {
     "train.Score": "what a fleet answers",
     "train.Checkpoints*": "made and read by the engine, in files of its own",
     "train.Fleet.restore": "called by the engine with its own checkpoints",
+    "devices.memory_*": "called with errors of PyTorch's",
+    "theory.norms.check_weights": "what the other norms check by",
+    "train.Fleet.run": "taken step by step by the engine",
+    "train.Trial.test_options": "called with a trial's own test sets",
+    "engine.Held": "what `listing` answers",
     "devices.arithmetic": "called with what `resolve` gave",
     "engine.Interrupted": "raised by the engine",
     "engine.Reporter*": "abstract",
@@ -107,12 +112,15 @@ def methods(owner: type) -> Iterator[tuple[str, Callable[..., Any]]]:
     """
     if issubclass(owner, Architecture):
         return
+    seen: set[str] = set()
     for parent in owner.__mro__:
         if parent.__module__.split(".")[0] != "posattn":
             continue
         for name, value in vars(parent).items():
             function = getattr(value, "__func__", value)  # of a class method
-            if inspect.isfunction(function) and (name == "__call__" or not name.startswith("_")):
+            is_public = inspect.isfunction(function) and (name == "__call__" or not name.startswith("_"))
+            if is_public and name not in seen:
+                seen.add(name)
                 yield name, function
 
 
