@@ -1,13 +1,15 @@
 # make test       set up .venv with the pinned versions (once), then lint, type-check and run every test
+# make test-machines  run the tests that depend on arithmetic as other machines would: other instructions, another order
+#                 of summation, one and two threads, a random order
 # make reproduce  set up .venv (once), repeat the paper's main figure in minutes, write the report below runs/
 # make clean      remove the environment and all caches
 
 PYTHON ?= python3
 BIN := .venv/bin
-# Test processes that run side by side.
+# Test processes that run side by side. Tests that share a costly fixture are one group and run in one of them.
 JOBS ?= 2
 
-.PHONY: test lint types check reproduce setup clean
+.PHONY: test test-machines lint types check reproduce setup clean
 
 test: setup lint types check
 
@@ -28,7 +30,18 @@ types: setup
 	$(BIN)/pyright
 
 check: setup
-	$(BIN)/python -m pytest -n $(JOBS)
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup
+
+# A machine is its instructions (ATEN_CPU_CAPABILITY for torch's own loops, MKL_CBWR for products), its threads, and the
+# order in which its tests happen to run. Every run prints what torch computes with; SEED=n repeats an order.
+SEED ?= $(shell od -An -N2 -tu2 /dev/urandom)
+numeric = $(BIN)/python -m pytest tests -v -m numeric -n $(JOBS) --dist loadgroup --shuffle $(SEED)
+
+test-machines: setup
+	ATEN_CPU_CAPABILITY=default OMP_NUM_THREADS=1 $(numeric)
+	ATEN_CPU_CAPABILITY=avx2 OMP_NUM_THREADS=2 OMP_WAIT_POLICY=passive $(numeric)
+	MKL_CBWR=COMPATIBLE OMP_NUM_THREADS=1 $(numeric)
+	MKL_CBWR=COMPATIBLE OMP_NUM_THREADS=2 OMP_WAIT_POLICY=passive $(numeric)
 
 reproduce: setup
 	$(BIN)/posattn run ood-scale --preset quick --task sum --task min --task sort --seeds 1

@@ -1,5 +1,11 @@
-"""Every shape annotation of posattn is checked while the tests run, and every process keeps to one thread."""
+"""Every shape annotation of posattn is checked while the tests run, and every process keeps to one thread.
 
+`make test-machines` runs the tests marked `numeric` as other machines would: those whose outcome depends on arithmetic.
+"""
+
+import os
+import random
+from collections.abc import Iterator
 from pathlib import Path
 
 import jaxtyping
@@ -9,7 +15,56 @@ import torch
 jaxtyping.install_import_hook("posattn", "typecheck.checked")
 
 # Tests run in as many processes as there are cores: more threads would wait for each other.
-torch.set_num_threads(1)
+if "OMP_NUM_THREADS" not in os.environ:
+    torch.set_num_threads(1)
+
+#: Folders of tests that multiply and add, and what in them does not, or does so in other processes.
+NUMERIC = ("compile/", "nn/", "tasks/", "theory/", "train/", "zoo/", "test_encodings.py", "test_machine.py")
+NOT_NUMERIC = (
+    "compile/test_benes.py",
+    "compile/test_draw.py",
+    "compile/test_program.py",
+    "compile/test_relu.py::test_the_same_program",
+    "compile/test_resources.py",
+    "compile/test_serial.py",
+    "nn/test_bad_input.py",
+    "nn/test_kernels.py::test_kernels_equal",
+    "tasks/test_intervals.py",
+    "tasks/test_registry.py",
+    "train/test_language.py",
+    "train/test_pretrained.py",
+    "train/test_shapes.py",
+    "train/test_trial.py",
+)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--shuffle", type=int, metavar="SEED", help="run the tests in a random order")
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    capability, threads = torch.backends.cpu.get_cpu_capability(), torch.get_num_threads()
+    return f"torch {torch.__version__} computes with {capability}, {threads} threads, shuffle={config.option.shuffle}"
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    here = Path(__file__).parent
+    for item in items:
+        if item.path.is_relative_to(here):
+            named = f"{item.path.relative_to(here).as_posix()}::{item.name}"
+            if named.startswith(NUMERIC) and not named.startswith(NOT_NUMERIC):
+                item.add_marker("numeric")
+    if config.option.shuffle is not None:
+        random.Random(config.option.shuffle).shuffle(items)
+
+
+@pytest.fixture(autouse=True)
+def threads_as_before() -> Iterator[None]:
+    """A test that changes the number of threads does so for itself alone."""
+    before = torch.get_num_threads()
+    yield
+    if torch.get_num_threads() != before:
+        torch.set_num_threads(before)
 
 
 @pytest.fixture

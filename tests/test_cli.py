@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 import torch
@@ -18,6 +18,7 @@ import typer
 from typer.testing import CliRunner
 
 import posattn
+from command_line import Ended, runner, without_colours
 from posattn import cli, engine, tasks
 from posattn.errors import PosattnError
 
@@ -25,30 +26,9 @@ SMALL = ["train", "sum", "--steps", "3", "--batch", "100", "--samples", "300", "
 COMMANDS = list(typer.main.get_group(cli.app).commands)
 
 
-class Ended(NamedTuple):
-    code: object
-    out: str
-    err: str
-
-
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Any:
-    """`posattn …` in this process, as the installed command runs it."""
-    monkeypatch.setenv("COLUMNS", "200")
-
-    def ended(*arguments: object) -> Ended:
-        monkeypatch.setattr(sys, "argv", ["posattn", *map(str, arguments)])
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as stop:
-            cli.main()
-        printed = capsys.readouterr()
-        return Ended(stop.value.code, without_colours(printed.out), without_colours(printed.err))
-
-    return ended
-
-
-def without_colours(text: str) -> str:
-    return re.sub(r"\x1b\[[0-9;]*m", "", text)
+    return runner(monkeypatch, capsys)
 
 
 def alone(*arguments: object, **options: Any) -> subprocess.CompletedProcess[str]:
@@ -391,7 +371,8 @@ def test_every_model_trains_at_every_precision(run: Any, tmp_path: Path, model: 
     rows = events(ended.out)[-1]["rows"]
     usual = events(run(*command, "--out", tmp_path / "usual").out)[-1]["rows"]
     for row, other in zip(rows, usual, strict=True):
-        assert row["loss"] == pytest.approx(other["loss"], rel=0.05 if precision == "bf16" else 1e-3)
+        # Ten products in a row are rounded to 8 bits, and an error is squared: 2 · 10 · 2⁻⁸.
+        assert row["loss"] == pytest.approx(other["loss"], rel=0.08 if precision == "bf16" else 1e-3)
 
 
 # ---- run and report

@@ -1,9 +1,8 @@
 """The compiler's commands: programs, compile, verify, trace and run-model; what they print and refuse, how they end."""
 
 import re
-import sys
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,33 +13,18 @@ import typer
 from typer.testing import CliRunner
 
 import posattn
+from command_line import Ended, runner
 from posattn import cli
 from posattn.compile import compile, library, load, lower
 
 pytestmark = pytest.mark.usefixtures("as_users_run_it")
 
 
-class Ended(NamedTuple):
-    code: object
-    out: str
-    err: str
-
-
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Any:
-    """`posattn …` in this process, as the installed command runs it, in an empty folder."""
-    monkeypatch.setenv("COLUMNS", "200")
+    """In an empty folder."""
     monkeypatch.chdir(tmp_path)
-
-    def ended(*arguments: object) -> Ended:
-        monkeypatch.setattr(sys, "argv", ["posattn", *map(str, arguments)])
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as stop:
-            cli.main()
-        printed = capsys.readouterr()
-        return Ended(stop.value.code or 0, *(re.sub(r"\x1b\[[0-9;]*m", "", text) for text in printed))
-
-    return ended
+    return runner(monkeypatch, capsys)
 
 
 @pytest.fixture(scope="module")
@@ -174,7 +158,7 @@ def test_a_domain_that_the_dtype_cannot_hold_is_refused(run, tmp_path):
 
 
 def test_what_fails_its_certificate_is_not_written(run, tmp_path, monkeypatch):
-    monkeypatch.setattr(lower, "check_grids", lambda *_: None)
+    monkeypatch.setattr(lower, "check_decisions", lambda *_: None)
     ended = run("compile", "argsort", "--length", 8, "--domain", 1e8)  # more steps than float32 has integers
     assert (ended.code, ended.err) == (1, "")
     assert "on a grid of 1: FAILS, first at input [" in ended.out

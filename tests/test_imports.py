@@ -137,13 +137,21 @@ try:
 except SystemExit as end:
     assert not end.code
 assert "torch" not in sys.modules
-for name in ("zoo", "compile", "theory", "studies", "load"):
-    assert name in dir(posattn)
-    assert name not in vars(posattn)
-assert posattn.zoo.names() and posattn.compile.library.PROGRAMS  # as docs and help write them
+assert {"zoo", "compile", "theory", "studies", "load"} <= set(dir(posattn)) - set(vars(posattn))
 """
     ended = subprocess.run([sys.executable, "-W", "error", "-c", program], capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stderr
+
+
+def test_parts_are_reached_through_the_package_as_docs_and_help_write_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("zoo", "compile", "theory", "engine", "studies", "load"):
+        monkeypatch.delattr(posattn, name, raising=False)  # as if nobody had imported it yet
+    assert ("sort", "positional") in posattn.zoo.names()
+    assert "sort" in posattn.compile.library.PROGRAMS
+    assert callable(posattn.theory.bounds.terms)
+    assert callable(posattn.engine.frame)
+    assert "ood-scale" in posattn.studies.REGISTRY
+    assert posattn.load is posattn.nn.load
 
 
 def test_a_name_that_the_package_has_not_is_an_attribute_error() -> None:

@@ -155,3 +155,25 @@ def test_stochastic_lies_three_times_below_fixed_on_longer_inputs(store):
             for step in range(30_000, 100_001, 1000)
         ]
         assert min(ratios) == pytest.approx(said, rel=0.01)
+
+
+def test_the_gap_does_not_fall_with_samples_and_grows_unsteadily_with_depth():
+    """As docs/theory.md says, in medians of two seeds; and by how much two seeds differ."""
+    gaps: dict[tuple[str, str], dict[int, list[float]]] = {}
+    for row in rows("bounds-vs-gap"):
+        if row["test_set"] == "gap":
+            sweep = gaps.setdefault((row["task"].removeprefix("sum by "), row["arm"]), {})
+            sweep.setdefault(int(row["x"]), []).append(float(row["value"]))
+    medians = {key: [statistics.median(sweep[x]) for x in sorted(sweep)] for key, sweep in gaps.items()}
+    between_seeds = {key: max(max(two) / min(two) for two in sweep.values()) for key, sweep in gaps.items()}
+    for arm, apart, seeds in (("standard", 7, 12), ("positional", 23, 52)):
+        assert max(medians["samples", arm]) / min(medians["samples", arm]) == pytest.approx(apart, rel=0.03)
+        assert between_seeds["samples", arm] == pytest.approx(seeds, rel=0.03)
+    for arm, said, seeds in (
+        ("standard", (2e-6, 2e-3, 1e-4, 3e-2), 2300),
+        ("positional", (4e-5, 1e-4, 2e-2, 1e-3), 52),
+    ):
+        assert [float(f"{gap:.0e}") for gap in medians["layers", arm]] == list(said)
+        assert between_seeds["layers", arm] == pytest.approx(seeds, rel=0.03)
+    every = [gap for sweep in medians.values() for gap in sweep]
+    assert (float(f"{min(every):.0e}"), float(f"{max(every):.0e}")) == (2e-6, 0.6)

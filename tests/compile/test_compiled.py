@@ -123,7 +123,7 @@ def test_what_fills_up_lies_above_every_number_of_the_grid(domain, grid, dtype):
 def test_every_multiple_of_a_grid_is_taken_however_it_was_computed(dtype):
     made = compile(library.get("argsort", 1, grid=0.1), dtype=dtype)
     whole = torch.arange(-9999, 10000)
-    forms = (whole * 0.1, whole.double() * 0.1, whole.double() / 10, whole.float() / 10, whole.to(dtype) / 10)
+    forms = (whole.float() * 0.1, whole.double() * 0.1, whole.double() / 10, whole.float() / 10, whole.to(dtype) / 10)
     for numbers in forms:
         if dtype == torch.float64 and numbers.dtype == torch.float32:
             continue
@@ -183,14 +183,12 @@ def test_the_bounds_themselves_are_inside():
 
 def test_numbers_off_the_grid_are_refused_with_their_place():
     made = compile(library.get("argsort", 3))
-    with pytest.raises(
-        PosattnError, match=r"holds 2\.5 at \[1, 0\], which is no multiple of 1, and 'argsort' is right"
-    ):
+    with pytest.raises(PosattnError, match=r"holds 2\.5 at \[1, 0\], which is not a multiple of 1, and 'argsort'"):
         made(torch.tensor([[1.0, 2], [2.5, 0]]))
-    with pytest.raises(PosattnError, match=r"holds 999\.99994 at \[0, 1\], which is no multiple of 1"):
+    with pytest.raises(PosattnError, match=r"holds 999\.99994 at \[0, 1\], which is not a multiple of 1"):
         made(torch.tensor([1.0, 999.99994]))  # one unit in the last place below 1000
     finer = compile(library.get("argsort", 3, grid=0.1))
-    with pytest.raises(PosattnError, match=r"holds 0\.25 at \[0, 0\], which is no multiple of 0\.1"):
+    with pytest.raises(PosattnError, match=r"holds 0\.25 at \[0, 0\], which is not a multiple of 0\.1"):
         finer(torch.tensor([0.25, 0.3]))
 
 
@@ -321,7 +319,8 @@ DAMAGED: dict[str, tuple[Callable[[dict[str, str]], Any], str]] = {
     "a list": (lambda h: h.update(compiled="[]"), "cannot be loaded as a compiled program"),
     "deep": (lambda h: h.update(compiled="[" * 100_000), "cannot be loaded as a compiled program"),
     "deep certificate": (lambda h: h.update(certificate="[" * 100_000), "not a certificate"),
-    "no certificate": (lambda h: h.update(certificate="{}"), "not a certificate"),
+    "a number for a certificate": (lambda h: h.update(certificate="3"), "not a certificate"),
+    "half a certificate": (lambda h: h.update(certificate='{"digest": "0"}'), "not a certificate"),
     "no domain": (about(domain=None), "cannot be loaded as a compiled program"),
     "domain of text": (about(domain="wide"), "cannot be loaded as a compiled program"),
     "domain NaN": (about(domain=NAN), "its domain is nan"),
@@ -350,7 +349,47 @@ def test_a_damaged_header_is_one_clear_error(saved, change, said):
 
 def test_a_program_of_the_same_sizes_with_other_weights_fails_its_certificate(saved):
     rewritten(saved, other(library.get("cummax", 4)))
-    assert "its certificate is another program's" in complaint(saved)
+    assert "are not those that its certificate was made for" in complaint(saved)
+
+
+def test_a_weight_changed_in_the_file_by_one_bit_is_an_error_on_load(saved):
+    tensors = safetensors.torch.load(saved.read_bytes())
+    with safetensors.safe_open(saved, framework="pt") as file:
+        header = dict(file.metadata())
+    for name in ("mlp_out_weight", "encoding", "constants", "query_weight"):
+        changed = {key: tensor.clone() for key, tensor in tensors.items()}
+        flat = changed[name].view(-1)
+        at = int(flat.nonzero()[0])
+        flat[at] = torch.nextafter(flat[at], torch.tensor(2 * float(flat[at])))
+        safetensors.torch.save_file(changed, saved, metadata=header)
+        assert "are not those that its certificate was made for" in complaint(saved)
+
+
+def test_a_domain_or_a_program_changed_in_the_file_is_an_error_on_load(saved):
+    whole = saved.read_bytes()
+    for change in (about(domain=2000.0), lambda h: h.update(program=h["program"].replace("compare", "swap"))):
+        saved.write_bytes(whole)
+        assert "are not those that its certificate was made for" in complaint(rewritten(saved, change))
+
+
+def test_a_certificate_without_a_digest_loads_as_unverified(saved):
+    def older(header: dict[str, str]) -> None:
+        held = json.loads(header["certificate"])
+        header["certificate"] = json.dumps({k: v for k, v in held.items() if k not in ("digest", "bound")})
+
+    back = load(rewritten(saved, older))
+    assert back.certificate is None
+    assert back.verify(samples=2).certificate is not None
+
+
+def test_weights_that_changed_since_they_were_verified_are_not_saved_with_that_certificate(saved):
+    whole = saved.read_bytes()
+    made = load(saved)
+    with torch.no_grad():
+        made.model.mlp_out_weight.mul_(2)
+    with pytest.raises(PosattnError, match="verify it again"):
+        made.save(saved)
+    assert saved.read_bytes() == whole
 
 
 def test_a_file_cut_anywhere_is_damaged(saved):
@@ -421,7 +460,7 @@ def test_the_summary_counts_what_the_model_has():
 
 def test_numbers_are_checked_as_they_were_given_and_not_as_they_are_rounded():
     made = compile(library.get("argsort", 4)).verify(samples=2)
-    for numbers, words in (([2, 1.00000001, 1, 3], "no multiple of 1"), ([1000.00000001, 0, 0, 0], "outside ±1000")):
+    for numbers, words in (([2, 1.00000001, 1, 3], "not a multiple of 1"), ([1000.00000001, 0, 0, 0], "outside ±1000")):
         with pytest.raises(PosattnError, match=words):
             made(torch.tensor(numbers, dtype=torch.float64))
     with pytest.raises(PosattnError, match="real numbers"):

@@ -207,27 +207,42 @@ def test_numbers_become_constants():
 
 another: Any = b  # what a type checker would not let pass
 text: Any = "b"
+nothing: Any = None
 UNUSABLE: list[tuple[Any, str]] = [
-    (
-        lambda: a * another,
-        "a * b: an expression is scaled by a number; the product of two words is not piecewise linear",
-    ),
-    (lambda: a / another, "a / b: divide by a number but 0"),
-    (lambda: a / 0, "a / 0: divide by a number but 0"),
-    (lambda: a + text, "'b' is no expression"),
-    (lambda: minimum(a, None), "None is no expression"),  # type: ignore[arg-type]
+    (lambda: a / another, "Word(name='b') in an expression: an expression is divided by a number"),
+    (lambda: a / 0, "a / 0: divide by a number other than 0"),
+    (lambda: a * text, "'b' in an expression: an expression is multiplied by a number or by another expression"),
+    (lambda: a + text, "'b' in an expression: use words, finite numbers"),
+    (lambda: minimum(a, nothing), "None in an expression: use words"),
     (lambda: a + float("nan"), "nan in an expression: its numbers are finite"),
     (lambda: float("inf") - a, "inf in an expression: its numbers are finite"),
-    (lambda: text - a, "'b' is no expression"),
+    (lambda: text - a, "'b' in an expression: use words"),
     (lambda: a * float("inf"), "inf in an expression: its numbers are finite"),
     (lambda: float("nan") * a, "nan in an expression: its numbers are finite"),
     (lambda: a / float("inf"), "inf in an expression: its numbers are finite"),
     (lambda: a / 1e-320, "inf in an expression: its numbers are finite"),
-    (lambda: call(np.exp, "a"), "'a' is no expression"),  # type: ignore[arg-type]
-    (lambda: positive(a, grid=0), "grid=0: the distance between two neighbours, above 0"),
-    (lambda: positive(a, grid=float("inf")), "grid=inf: the distance between two neighbours, above 0"),
+    (lambda: call(np.exp, text), "'b' in an expression: use words"),
+    (lambda: call(nothing, a), "call(None, …): the first argument is a function of NumPy arrays"),
+    (lambda: word(nothing), "word(None): a word is named by a text"),
+    (lambda: positive(a, grid=0), "grid=0: the distance between two neighbouring values is above 0"),
+    (lambda: equal(a, another, grid=-1), "grid=-1: the distance between two neighbouring values is above 0"),
+    (lambda: positive(a, grid=float("inf")), "inf in an expression: its numbers are finite"),
     (lambda: evaluate(Expression(), {"a": np.ones(1)}), "is no expression of posattn.compile"),
     (lambda: bounds(Expression(), {}), "is no expression of posattn.compile"),
+    # what Python would decide by itself, once, when the program is written
+    (lambda: a if a else another, "'if a', 'and', 'or' and 'not' decide once"),
+    (lambda: not a, "write select(bit, one, zero)"),
+    (lambda: a and another, "write select(bit, one, zero)"),
+    (lambda: a + (a == another), "False in an expression: `==` compares two expressions as they are written"),
+    (lambda: gate(a, shut=a == a), "True in an expression"),
+    (lambda: select(np.bool_(True), a, another), "equal(a, b) for the bit a = b"),
+    (lambda: a * True, "True in an expression"),
+    (lambda: min(a, another), "b < a: the values are not known when the program is written. Write minimum(a, b)"),
+    (lambda: max(a, 3), "3: the values are not known when the program is written. Write minimum(a, b) and maximum"),
+    (lambda: a > 0, "a > 0: the values are not known"),
+    (lambda: a >= 0, "positive(a - b) for the bit a > b"),
+    (lambda: a <= another, "a <= b: the values are not known"),
+    (lambda: sorted([a, another]), "the values are not known"),
 ]
 
 
@@ -236,3 +251,21 @@ UNUSABLE: list[tuple[Any, str]] = [
 def test_what_is_no_expression_is_refused(build, message):
     with pytest.raises(PosattnError, match=re.escape(message)):
         build()
+
+
+def test_the_magnitude_of_a_word_is_written_as_in_python():
+    assert abs(a) == absolute(a)
+
+
+def test_two_expressions_are_equal_where_they_are_written_alike():
+    assert word("a") + 1 == word("a") + 1
+    assert word("a") + 1 != word("a") + 2
+    assert len({word("a") * 2, word("a") * 2}) == 1
+
+
+@pytest.mark.parametrize("number", [np.int64(3), np.float32(0.5), np.float64(-2), 3, 0.5])
+def test_numbers_of_numpy_are_numbers(number):
+    words = {"a": np.array([4.0, -1.0])}
+    np.testing.assert_array_equal(evaluate(a + number, words), words["a"] + float(number))
+    np.testing.assert_array_equal(evaluate(number * a, words), words["a"] * float(number))
+    assert positive(a, grid=np.float64(0.5)) == positive(a, grid=0.5)

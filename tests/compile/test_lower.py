@@ -10,8 +10,9 @@ from posattn import PosattnError, PositionalTransformer
 from posattn.compile import compile, library
 from posattn.compile.expressions import call, exchange, gate, positive, product, relu, select, word
 from posattn.compile.interpreter import run, trace
-from posattn.compile.lower import Lowered, lower, register_bounds
+from posattn.compile.lower import Lowered, lower
 from posattn.compile.program import Program, Round, reads
+from posattn.compile.ranges import register_bounds
 from posattn.nn.numeric import layer
 from posattn.nn.parts import affine
 
@@ -221,15 +222,16 @@ def test_decisions_by_numbers_that_need_not_be_whole_are_refused_with_every_plac
     )
     with pytest.raises(PosattnError) as caught:
         lower(program(rounds), domain=5)
-    assert "round 1, register 'y': x is taken for a bit and can be any number" in str(caught.value)
-    assert "round 2, register 'y': s is compared on a grid and can be any number" in str(caught.value)
+    assert "round 1, register 'y': gate(x, shut=x) decides by x, which can be any number" in str(caught.value)
+    assert "round 2, register 'y': [s > 0] decides by s, which can be any number" in str(caught.value)
     assert lower(program(rounds, grid=1.0), domain=5)
 
 
 def test_on_a_grid_of_tenths_fewer_steps_are_allowed():
     rounds = (Round(update={"y": positive(x, grid=0.1)}),)
-    with pytest.raises(PosattnError, match=r"tells 5.24e\+05 apart: use a smaller domain, or a coarser grid, or dtype"):
-        lower(program(rounds, grid=0.1), domain=60_000)
+    said = "steps of 0.1, and rounding in torch.float32 can move them by more than a quarter of a step. Use a smaller"
+    with pytest.raises(PosattnError, match=said):
+        lower(program(rounds, grid=0.1), domain=100_000)
     assert lower(program(rounds, grid=0.1), domain=50_000)
     assert lower(program((Round(update={"y": positive(x, grid=0.125)}),), grid=0.125), domain=200_000)
 

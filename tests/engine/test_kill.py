@@ -20,7 +20,8 @@ from posattn.train.simple import numeric_trials
 from . import killed
 from .runs import Noting, run, small_trial
 
-ENVIRONMENT = os.environ | {"OMP_NUM_THREADS": "1"}
+#: As many threads as here: bits are compared.
+ENVIRONMENT = os.environ | {"OMP_NUM_THREADS": str(torch.get_num_threads())}
 
 
 @pytest.fixture(scope="module")
@@ -46,6 +47,7 @@ def assert_equal(found: Path, expected: Path, trials: list[Trial]) -> None:
     assert [path for path in (found / "checkpoints").rglob("*") if path.is_file()] == []
 
 
+@pytest.mark.xdist_group("killed")
 def test_killed_at_random_moments_it_ends_where_the_other_ends(runs):
     folder, counts, said = runs
     assert counts["random"] >= 2
@@ -55,6 +57,7 @@ def test_killed_at_random_moments_it_ends_where_the_other_ends(runs):
     assert steps == {0, 30, 60, 90, 120, 150}
 
 
+@pytest.mark.xdist_group("killed")
 def test_killed_at_any_change_of_the_disk_it_ends_where_the_other_ends(runs):
     """Between the flush and the rename of a checkpoint, between two results of a fleet, within the clean-up."""
     folder, counts, _ = runs

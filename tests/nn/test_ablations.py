@@ -34,7 +34,7 @@ def test_each_equals_its_formula(name):
     else:
         rotation = oracle.turned if name == "M4" else None
         expected, _ = oracle.by_value(weights, X, heads=2, append=name == "M0", show=name == "M3", turn=rotation)
-    assert oracle.relative_error(model(X), expected) < 1e-10
+    assert oracle.relative_error(model(X), expected) < oracle.ROUNDING
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_m2_sees_no_position_and_the_others_do():
     for name in ABLATIONS:
         model = oracle.stirred(ablation(name, **SIZES, scratchpad=0))
         gaps[name] = oracle.relative_error(model(X[:, order]), model(X)[:, order].detach())
-    assert gaps.pop("M2") < 1e-12
+    assert gaps.pop("M2") < oracle.ROUNDING
     assert min(gaps.values()) > 1e-2
 
 

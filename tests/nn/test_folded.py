@@ -40,13 +40,13 @@ def assert_equals_plain(architecture: Any, form: str, p: Params, x: Tensor) -> N
     y, gradients = traced(architecture.plain, p, x)
     folded_y, folded_gradients = traced(getattr(architecture, form), p, x)
     assert 0.1 < y.abs().max() < 100  # neither so small nor so large that an error would hide
-    assert oracle.relative_error(folded_y, y) < 1e-10
+    assert oracle.relative_error(folded_y, y) < oracle.ROUNDING
     largest = max(gradient.abs().max() for gradient in gradients.values())
     for name, gradient in gradients.items():
         error = (folded_gradients[name] - gradient).abs().max()
         # A gradient that is 0 by algebra (of b_K: softmax does not see it) is rounding on one side, 0 on the other.
-        scale = gradient.abs().max() if gradient.abs().max() > 1e-12 * largest else largest
-        assert error <= 1e-10 * scale, name
+        scale = gradient.abs().max() if gradient.abs().max() > oracle.ROUNDING * largest else largest
+        assert error <= oracle.ROUNDING * scale, name
 
 
 @FORMS
@@ -67,7 +67,7 @@ def test_the_fold_leaves_out_only_what_cannot_matter():
     gradients = traced(architecture.folded, p, x)[1]
     assert [name for name, gradient in gradients.items() if not gradient.any()] == ["key_bias"]
     plain = traced(architecture.plain, p, x)[1]
-    assert plain["key_bias"].abs().max() < 1e-13 * plain["query_bias"].abs().max()
+    assert plain["key_bias"].abs().max() < oracle.ROUNDING * plain["query_bias"].abs().max()
 
 
 @FORMS
@@ -105,7 +105,7 @@ def test_replicas_at_once_equal_each_by_itself(kind, form):
         one = slice(replica, replica + 1)
         own = {name: tensor[one] for name, tensor in p.items()}
         alone = getattr(architecture, form)(own, x[one])
-        assert oracle.relative_error(y[one], alone) < 1e-12
+        assert oracle.relative_error(y[one], alone) < oracle.ROUNDING
     assert (y[0] - y[1]).abs().max() > 0.1  # different weights, or the comparison would say nothing
     assert (y[1] - y[2]).abs().max() > 0.1
     assert all(gradient.shape == (p | {"x": x})[name].shape for name, gradient in gradients.items())

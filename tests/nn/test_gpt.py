@@ -50,7 +50,7 @@ def test_it_equals_the_formula(positional, length, gelu):
     batch = tokens(3, length)
     weights = oracle.weights_of(model)
     expected = [formula(weights, sample, heads=3, positional=positional, gelu=gelu) for sample in batch.tolist()]
-    assert oracle.relative_error(model(batch), expected) < 1e-10
+    assert oracle.relative_error(model(batch), expected) < oracle.ROUNDING
 
 
 def plainly(p: dict[str, Tensor], batch: Tensor, *, heads: int, positional: bool, gelu: str) -> Tensor:
@@ -96,13 +96,13 @@ def test_every_gradient_is_that_of_the_formula(monkeypatch, positional, length, 
     leaves, batch = [tensor.requires_grad_() for tensor in p.values()], tokens(2, 3, length)
     found = getattr(models[0].architecture, form)(p, batch)
     expected = plainly(p, batch, heads=3, positional=positional, gelu=gelu)
-    assert oracle.relative_error(found, expected.detach()) < 1e-12
+    assert oracle.relative_error(found, expected.detach()) < oracle.ROUNDING
     weighing = torch.randn(found.shape, dtype=found.dtype, generator=torch.Generator().manual_seed(1))
     gradients = torch.autograd.grad(found, leaves, weighing)
     wanted = torch.autograd.grad(expected, leaves, weighing)
     largest = max(gradient.abs().max() for gradient in wanted)
     for name, gradient, right in zip(names, gradients, wanted, strict=True):
-        assert (gradient - right).abs().max() < 1e-12 * largest, name
+        assert (gradient - right).abs().max() < oracle.ROUNDING * largest, name
     if length == 5:  # places that were not used
         assert gradients[names.index("position_embedding")][:, 5:].abs().sum() == 0
 
@@ -151,7 +151,7 @@ def test_a_later_token_never_changes_an_earlier_logit(positional):
 def test_a_prefix_gives_the_same_logits_by_itself(positional):
     model = oracle.stirred(GPT(**SIZES, positional=positional))
     batch = tokens(2, 11)
-    assert oracle.relative_error(model(batch[:, :4]), model(batch)[:, :4].detach()) < 1e-12
+    assert oracle.relative_error(model(batch[:, :4]), model(batch)[:, :4].detach()) < oracle.ROUNDING
 
 
 def gradient_of_positions(positional: bool) -> Tensor:
@@ -166,7 +166,7 @@ def gradient_of_positions(positional: bool) -> Tensor:
 
 
 def test_positional_positions_reach_the_logits_through_attention_alone():
-    assert gradient_of_positions(positional=True).abs().max() < 1e-12
+    assert gradient_of_positions(positional=True).abs().max() < oracle.ROUNDING
     assert gradient_of_positions(positional=False).abs().max() > 1e-2
 
 
@@ -179,7 +179,7 @@ def test_positional_attention_does_not_depend_on_the_tokens():
     mixed = torch.cat([first[:, :3], second[:, 3:]], dim=1)
     other = torch.cat([second[:, :3], first[:, 3:]], dim=1)
     # With fixed A the model is additive over nodes: f(a‖b) + f(c‖d) = f(a‖d) + f(c‖b).
-    assert oracle.relative_error(model(first) + model(second), (model(mixed) + model(other)).detach()) < 1e-12
+    assert oracle.relative_error(model(first) + model(second), (model(mixed) + model(other)).detach()) < oracle.ROUNDING
     by_value = oracle.stirred(GPT(**dict(SIZES, layers=1), positional=False))
     with torch.no_grad():
         by_value.get_parameter("mlp_out_weight").zero_()
@@ -194,7 +194,7 @@ def test_replicas_at_once_equal_each_by_itself(positional):
     batch = tokens(3, 5, 11)
     together = models[0].architecture.forward(stacked, batch)
     for replica, model in enumerate(models):
-        assert oracle.relative_error(together[replica], model(batch[replica]).detach()) < 1e-12
+        assert oracle.relative_error(together[replica], model(batch[replica]).detach()) < oracle.ROUNDING
 
 
 def test_the_defaults_fit_the_k_hop_task():

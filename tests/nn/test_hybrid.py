@@ -17,7 +17,7 @@ def test_it_equals_the_formula(scratchpad, bias):
     x = oracle.numbers(2, 5, 3)
     weights = oracle.weights_of(model)
     expected, _ = oracle.by_value(weights, x, heads=2, scratchpad=scratchpad, append=False, show=True)
-    assert oracle.relative_error(model(x), expected) < 1e-10
+    assert oracle.relative_error(model(x), expected) < oracle.ROUNDING
 
 
 def test_a_shorter_input_sees_the_first_rows_of_p_and_the_scratchpads():
@@ -26,7 +26,7 @@ def test_a_shorter_input_sees_the_first_rows_of_p_and_the_scratchpads():
     weights["encoding"] = weights["encoding"][[0, 1, 5]]
     x = oracle.numbers(2, 2, 3)
     expected, _ = oracle.by_value(weights, x, heads=2, append=False, show=True)
-    assert oracle.relative_error(model(x), expected) < 1e-10
+    assert oracle.relative_error(model(x), expected) < oracle.ROUNDING
 
 
 def test_every_size_goes_to_its_own_axis():
@@ -43,7 +43,7 @@ def test_replicas_at_once_equal_each_by_itself():
     x = oracle.numbers(3, 4, 5, 3)
     together = models[0].architecture.forward(stacked, x)
     for replica, model in enumerate(models):
-        assert oracle.relative_error(together[replica], model(x[replica]).detach()) < 1e-12
+        assert oracle.relative_error(together[replica], model(x[replica]).detach()) < oracle.ROUNDING
 
 
 def test_both_values_and_positions_reach_attention():
@@ -56,6 +56,6 @@ def test_both_values_and_positions_reach_attention():
             by_value.get_parameter(name)[:, 14:] = 0
             by_place.get_parameter(name)[:, :14] = 0
     # Values alone: equivariant. Positions alone: homogeneous without biases, and not equivariant.
-    assert oracle.relative_error(by_value(x[:, order]), by_value(x)[:, order].detach()) < 1e-12
-    assert oracle.relative_error(by_place(7 * x), 7 * by_place(x).detach()) < 1e-12
+    assert oracle.relative_error(by_value(x[:, order]), by_value(x)[:, order].detach()) < oracle.ROUNDING
+    assert oracle.relative_error(by_place(7 * x), 7 * by_place(x).detach()) < oracle.ROUNDING
     assert oracle.relative_error(by_place(x[:, order]), by_place(x)[:, order].detach()) > 1e-2

@@ -47,7 +47,7 @@ def expected(model: Any, characters: Tensor, values: Tensor) -> oracle.Array:
 def test_it_equals_the_formula(kind, scratchpad, bias, mlp_layers):
     model = oracle.stirred(kind(**SIZES, scratchpad=scratchpad, bias=bias, mlp_layers=mlp_layers, out_dim=2))
     inputs = samples(4)
-    assert oracle.relative_error(model(*inputs), expected(model, *inputs)) < 1e-10
+    assert oracle.relative_error(model(*inputs), expected(model, *inputs)) < oracle.ROUNDING
 
 
 @BOTH
@@ -57,7 +57,7 @@ def test_at_the_papers_sizes_it_equals_the_formula_on_the_tasks_samples(kind):
     inputs, target = tasks.get("mixed-min").sample(2, generator=generator, dtype=torch.float64)
     answer = model(*inputs)
     assert answer.shape == target.shape == (2, 1)
-    assert oracle.relative_error(answer, expected(model, *inputs)) < 1e-10
+    assert oracle.relative_error(answer, expected(model, *inputs)) < oracle.ROUNDING
 
 
 @BOTH
@@ -124,7 +124,7 @@ def test_replicas_at_once_equal_each_by_itself(kind):
     together = models[0].architecture.forward(stacked, characters, values)
     for replica, model in enumerate(models):
         alone = model(characters[replica], values[replica]).detach()
-        assert oracle.relative_error(together[replica], alone) < 1e-12
+        assert oracle.relative_error(together[replica], alone) < oracle.ROUNDING
 
 
 @BOTH

@@ -173,7 +173,7 @@ def test_a_state_in_bfloat16_is_rounded_once_a_product() -> None:
     assert [x.dtype for x in found.gradients if x is not None] == [torch.bfloat16, *[torch.float32] * 3]
     added = torch.where(found.value > 0, weighing, 0).double().sum((1, 3))
     assert found.gradients[3] is not None
-    assert (found.gradients[3] - added).norm() / added.norm() < 1e-6  # a sum over the batch is not rounded to bfloat16
+    assert (found.gradients[3] - added).norm() / added.norm() < 1e-5  # up to 77 roundings of 2⁻²⁴, none of 2⁻⁹
     # ReLUs near 0 may switch: the bound holds for the norm, not for every entry.
     for x, y in zip((found.value, *found.gradients), (expected.value, *expected.gradients), strict=True):
         assert x is not None

@@ -46,9 +46,9 @@ def test_plain_default_forward_and_attention_equal_the_formula(append, rotary, s
         append=append,
         turn=oracle.turned if rotary else None,
     )
-    assert oracle.relative_error(model.architecture.plain(model.replica(), x[None])[0], expected) < 1e-10
-    assert oracle.relative_error(model(x), expected) < 1e-10
-    assert oracle.relative_error(model.attention(x), seen) < 1e-10
+    assert oracle.relative_error(model.architecture.plain(model.replica(), x[None])[0], expected) < oracle.ROUNDING
+    assert oracle.relative_error(model(x), expected) < oracle.ROUNDING
+    assert oracle.relative_error(model.attention(x), seen) < oracle.ROUNDING
     assert np.abs(seen[0] - seen[1]).max() > 0.05  # two samples lead to different weights
 
 
@@ -73,8 +73,8 @@ def test_a_shorter_input_is_encoded_by_the_first_rows_and_the_scratchpads(short)
     weights["encoding"] = weights["encoding"][[*range(short), 5]]
     x = oracle.numbers(2, short, 3)
     expected, seen = oracle.by_value(weights, x, heads=2)
-    assert oracle.relative_error(model(x), expected) < 1e-10
-    assert oracle.relative_error(model.attention(x), seen) < 1e-10
+    assert oracle.relative_error(model(x), expected) < oracle.ROUNDING
+    assert oracle.relative_error(model.attention(x), seen) < oracle.ROUNDING
 
 
 def test_an_encoding_at_call_time_equals_a_model_built_with_it():
@@ -94,7 +94,7 @@ def permuted_gap(**options: Any) -> float:
 
 
 def test_on_x_alone_it_is_permutation_equivariant():
-    assert permuted_gap(**X_ONLY) < 1e-12
+    assert permuted_gap(**X_ONLY) < oracle.ROUNDING
 
 
 def test_with_the_encoding_in_its_input_it_is_not():

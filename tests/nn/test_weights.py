@@ -14,6 +14,7 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
+from offsets import offset, placed
 from posattn import (
     GPT,
     HybridTransformer,
@@ -24,7 +25,14 @@ from posattn import (
     StandardTransformer,
     load,
 )
-from posattn.nn import ConnectedNetwork, ExactPositionalTransformer, PlacedTransformer, SelectorTransformer
+from posattn.nn import (
+    ConnectedNetwork,
+    ExactPositionalTransformer,
+    PlacedTransformer,
+    SelectorTransformer,
+    model_of,
+    weights,
+)
 from posattn.nn.architecture import ARCHITECTURES
 
 SMALL: dict[str, Any] = {"embed_dim": 6, "hidden_dim": 5, "layers": 2, "length": 4}
@@ -101,6 +109,56 @@ def test_a_model_comes_back_bit_for_bit(make, dtype, tmp_path):
         assert torch.equal(back.state_dict()[name], tensor)
     inputs = inputs_of(model, dtype)
     assert torch.equal(back(*inputs), model(*inputs))
+
+
+class Displaced:
+    """A reader whose tensors start so many bytes past a multiple of 64, as those of a mapped file may."""
+
+    def __init__(self, file: Any, at: int) -> None:
+        self.file, self.at = file, at
+
+    def __enter__(self) -> "Displaced":
+        self.file.__enter__()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self.file.__exit__(*error)
+
+    def metadata(self) -> dict[str, str]:
+        return self.file.metadata()
+
+    def keys(self) -> list[str]:
+        return self.file.keys()
+
+    def get_tensor(self, name: str) -> Tensor:
+        return placed(self.file.get_tensor(name), self.at)
+
+
+@pytest.mark.parametrize("at", range(4, 64, 4))
+def test_it_comes_back_bit_for_bit_wherever_the_reader_puts_its_tensors(at, tmp_path, monkeypatch):
+    opened = safetensors.safe_open
+    monkeypatch.setattr(
+        weights.safetensors, "safe_open", lambda path, framework: Displaced(opened(path, framework=framework), at)
+    )
+    for make in (MODELS[0], MODELS[1], MODELS[6]):
+        for dtype in (torch.float32, torch.float64):
+            model = make().to(dtype)
+            model.save(tmp_path / "m")
+            back = load(tmp_path / "m")
+            assert {offset(tensor) for tensor in back.state_dict().values()} == {0}
+            inputs = inputs_of(model, dtype)
+            assert torch.equal(back(*inputs), model(*inputs))
+
+
+def test_a_model_holds_its_weights_in_memory_of_its_own():
+    model = MODELS[0]()
+    given = {name: placed(tensor, 20) for name, tensor in model.state_dict().items()}
+    other = model_of(model.architecture, given)
+    for tensor in given.values():
+        tensor.zero_()
+    (x,) = inputs_of(model, torch.float32)
+    assert torch.equal(other(x), model(x))
+    assert {offset(tensor) for tensor in other.state_dict().values()} == {0}
 
 
 def test_every_kind_of_model_is_tried():

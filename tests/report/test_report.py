@@ -113,7 +113,7 @@ def test_the_legend_fits_the_figure(made, tasks, longest):
     """Every model published, its name among short ones."""
     found = made[0]
     points = [
-        results.Point(task, arm, test_set, float(test_set[2:]), (1.0, 2.0), (3.0,))
+        results.Point(task, arm, test_set, float(test_set[2:]), (1.0, 2.0), (3.0,), (0, 1))
         for task in tasks
         for arm in ("standard", longest, "positional")
         for test_set in ("c=1", "c=3")

@@ -127,7 +127,11 @@ def test_gpt2_is_added_to_the_other_models_and_they_to_it(tmp_path):
     other = run(tmp_path, "distilgpt2", arms=("homogeneous",))
     assert other.record.seeds == OTHERS | {"standard": 2}
     assert run(tmp_path).record == results.Record(
-        study="mixed-type", preset="smoke", tasks=("mixed-min",), language_model=None, seeds=OTHERS
+        study="mixed-type",
+        preset="smoke",
+        tasks=("mixed-min",),
+        language_model="distilgpt2",
+        seeds=OTHERS | {"standard": 2},
     )
 
 

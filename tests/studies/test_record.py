@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from posattn import PosattnError
+from posattn import PosattnError, studies
 from posattn.engine import Store
 from posattn.studies import record
 from posattn.studies.record import FORMAT, Record
@@ -29,12 +29,12 @@ def made(**fields: Any) -> Record:
     ("newer", "joined"),
     [
         ({"positional": 5}, {"standard": 2, "positional": 5}),
-        ({"positional": 1}, {"standard": 2, "positional": 1}),
+        ({"positional": 1}, {"standard": 2, "positional": 2}),
         ({"homogeneous": 3}, {"standard": 2, "positional": 2, "homogeneous": 3}),
         ({"homogeneous": 3, "standard": 4}, {"standard": 4, "positional": 2, "homogeneous": 3}),
     ],
 )
-def test_models_that_are_run_again_replace_theirs_and_the_others_stay(newer, joined):
+def test_the_most_seeds_of_every_model_count(newer, joined):
     assert made(seeds=newer).joined(made()) == made(seeds=joined)
 
 
@@ -42,15 +42,26 @@ def test_models_that_are_run_again_replace_theirs_and_the_others_stay(newer, joi
     "other",
     [
         {"preset": "quick"},
-        {"tasks": ("mixed-sum",)},
-        {"tasks": ()},
-        {"tasks": ("mixed-min", "mixed-sum")},
+        {"choices": {"gelu": "erf"}},
         {"study": "ood-scale"},
     ],
 )
-def test_another_preset_or_other_tasks_begin_anew(other):
+def test_another_preset_or_other_options_begin_anew(other):
     newer = made(seeds={"homogeneous": 3}, **other)
     assert newer.joined(made(left_out={"GPT-2": WHY})) == newer
+
+
+@pytest.mark.parametrize(
+    ("older", "newer", "both"),
+    [
+        (("mixed-min",), ("mixed-sum",), ("mixed-min", "mixed-sum")),
+        (("mixed-min",), ("mixed-min",), ("mixed-min",)),
+        ((), ("mixed-sum",), ()),
+        (("mixed-min",), (), ()),
+    ],
+)
+def test_tasks_are_added_and_none_named_stands_for_all(older, newer, both):
+    assert made(tasks=newer).joined(made(tasks=older)).tasks == both
 
 
 def test_the_first_record_stands_for_itself():
@@ -82,27 +93,33 @@ def test_a_model_that_is_in_the_table_is_never_called_left_out():
 # ---- commands
 
 
+MIXED, ROTARY = studies.get("mixed-type"), studies.get("rotary")
+
+
 def test_one_command_stands_for_all_models_with_one_number_of_seeds():
-    assert made(seeds=dict.fromkeys(ARMS, 3)).commands(ARMS) == [
-        "posattn run mixed-type --task mixed-min --preset smoke --seeds 3"
-    ]
+    counts = {"mixed-min": dict.fromkeys(ARMS[:3], 3)}
+    assert made().commands(MIXED, counts) == ["posattn run mixed-type --task mixed-min --preset smoke --seeds 3"]
+
+
+def test_one_command_stands_for_all_tasks_with_the_same_models():
+    counts = {task: {"standard": 2} for task in MIXED.tasks}
+    assert made().commands(MIXED, counts) == ["posattn run mixed-type --model standard --preset smoke --seeds 2"]
 
 
 def test_there_is_a_command_for_every_number_of_seeds_and_names_are_quoted():
-    held = made(
-        study="rotary", tasks=("sum", "max-subarray"), seeds={"rotary, input X‖P": 2, "positional": 10, "it's": 2}
-    )
-    commands = held.commands(["rotary, input X‖P", "positional", "it's"])
+    models = {"rotary, input X‖P": 2, "positional": 10, "rotary, input X": 2}
+    commands = made(study="rotary").commands(ROTARY, {"sum": models, "max-subarray": models, "min": {"positional": 1}})
     head = ["posattn", "run", "rotary", "--task", "sum", "--task", "max-subarray"]
     assert [shlex.split(command) for command in commands] == [
-        [*head, "--model", "rotary, input X‖P", "--model", "it's", "--preset", "smoke", "--seeds", "2"],
+        [*head, "--model", "rotary, input X‖P", "--model", "rotary, input X", "--preset", "smoke", "--seeds", "2"],
         [*head, "--model", "positional", "--preset", "smoke", "--seeds", "10"],
+        ["posattn", "run", "rotary", "--task", "min", "--model", "positional", "--preset", "smoke", "--seeds", "1"],
     ]
 
 
 def test_the_language_model_is_part_of_the_command():
-    held = made(tasks=(), language_model="my models/gpt2", seeds={"GPT-2": 1})
-    assert held.commands(ARMS) == [
+    held = made(language_model="my models/gpt2")
+    assert held.commands(MIXED.using("my models/gpt2"), {task: {"GPT-2": 1} for task in MIXED.tasks}) == [
         "posattn run mixed-type --model GPT-2 --preset smoke --seeds 1 --gpt2 'my models/gpt2'"
     ]
 

@@ -1,5 +1,7 @@
 """Runs that are continued, changed, unfinished or damaged: a clean continuation or a clear error, no mixed table."""
 
+import csv
+import io
 import json
 
 import pytest
@@ -63,8 +65,8 @@ def test_models_are_added_one_by_one_and_each_has_its_own_seeds(tmp_path, traine
     assert counts(second) == {"standard": 3, "positional": 1}
     assert values(second, "positional") == values(first, "positional")
     assert second.commands == [
-        "posattn run ood-scale --task sum --model positional --preset smoke --seeds 1",
         "posattn run ood-scale --task sum --model standard --preset smoke --seeds 3",
+        "posattn run ood-scale --task sum --model positional --preset smoke --seeds 1",
     ]
     trained.clear()
     third = run(tmp_path, arms=("positional", "homogeneous"), seeds=2)
@@ -75,21 +77,46 @@ def test_models_are_added_one_by_one_and_each_has_its_own_seeds(tmp_path, traine
     assert results.results("ood-scale", tmp_path) == third
 
 
-def test_fewer_seeds_show_fewer_and_all_models_at_once_begin_a_new_table(tmp_path, trained):
+def test_what_the_store_has_is_shown_whichever_command_made_it(tmp_path, trained):
     run(tmp_path, arms=("standard",), seeds=3)
     run(tmp_path, arms=("positional",), seeds=2)
     trained.clear()
-    assert counts(run(tmp_path, arms=("standard",), seeds=2)) == {"standard": 2, "positional": 2}
+    assert counts(run(tmp_path, arms=("standard",), seeds=2)) == {"standard": 3, "positional": 2}
     assert not trained
-    assert counts(run(tmp_path, seeds=1)) == {"standard": 1, "positional": 1, "homogeneous": 1, "compiled": 1}
+    whole = run(tmp_path, seeds=1)
+    assert counts(whole) == {"standard": 3, "positional": 2, "homogeneous": 1, "compiled": 1}
     assert len(trained) == 1
+    assert "median over the seeds that are finished" in table.markdown(whole)
 
 
-def test_a_model_of_other_tasks_begins_a_new_table(tmp_path):
+def test_a_task_after_another_is_added_to_the_report(tmp_path):
+    """`posattn run --task sum`, then `--task min` into the same folder, then some seeds of one model of a third."""
+    first = run(tmp_path, seeds=2)
+    second = run(tmp_path, tasks=("min",), seeds=2)
+    assert {point.task for point in second.points} == {"sum", "min"}
+    assert [point for point in second.points if point.task == "sum"] == list(first.points)
+    assert second.commands == ["posattn run ood-scale --task sum --task min --preset smoke --seeds 2"]
+    third = run(tmp_path, tasks=("sort",), arms=("standard",))
+    assert {(point.task, point.arm) for point in third.points if point.task == "sort"} == {("sort", "standard")}
+    assert third.commands == [
+        "posattn run ood-scale --task sum --task min --preset smoke --seeds 2",
+        "posattn run ood-scale --task sort --model standard --preset smoke --seeds 1",
+    ]
+    assert results.results("ood-scale", tmp_path) == third
+    rows = list(csv.DictReader(io.StringIO(table.csv(third))))
+    assert {(row["task"], row["seed"]) for row in rows} == {
+        ("sum", "0"), ("sum", "1"), ("min", "0"), ("min", "1"), ("sort", "0"),
+    }  # fmt: skip
+
+
+def test_another_preset_has_a_table_of_its_own(tmp_path, monkeypatch):
     run(tmp_path)
-    found = run(tmp_path, tasks=("sort",), arms=("standard",), seeds=2)
-    assert {(point.task, point.arm) for point in found.points} == {("sort", "standard")}
-    assert found.commands == ["posattn run ood-scale --task sort --model standard --preset smoke --seeds 2"]
+    study = studies.get("ood-scale")
+    paper = study.cases("sum", "smoke")[:1]
+    monkeypatch.setattr(type(study), "cases", lambda self, task, preset: paper if task == "sum" else [])
+    found = run(tmp_path, preset="quick")
+    assert found.preset == "quick"
+    assert {point.arm for point in found.points} == {paper[0].arm}
 
 
 def test_a_task_that_is_named_twice_is_run_once(tmp_path):
@@ -109,12 +136,6 @@ def test_a_model_that_is_added_while_another_is_trained_is_not_lost(tmp_path, mo
 
     monkeypatch.setattr(engine, "run", slow)
     assert counts(run(tmp_path, arms=("positional",))) == {"standard": 1, "positional": 1}
-
-
-def test_other_tasks_make_a_table_of_those_alone(tmp_path):
-    run(tmp_path)
-    assert {point.task for point in run(tmp_path, tasks=("sort",)).points} == {"sort"}
-    assert {point.task for point in results.results("ood-scale", tmp_path).points} == {"sort"}
 
 
 @pytest.mark.parametrize(
@@ -147,20 +168,32 @@ def test_a_study_that_was_never_run_says_how_to_run_it(tmp_path):
         results.results("ood-scale", tmp_path)
 
 
-def test_a_trial_that_is_missing_is_named_with_the_commands_that_make_it(tmp_path):
-    run(tmp_path)
-    found = run(tmp_path, arms=("standard",), seeds=2)
-    (tmp_path / found.cases[1].seeded(0).id / "metrics.json").unlink()
-    reason = r"1 trials of study 'ood-scale' are not finished \(the first: positional on sum\): run it again, "
-    with pytest.raises(PosattnError, match=reason) as caught:
-        results.results("ood-scale", tmp_path)
-    assert str(caught.value).endswith(f"{'; '.join(found.commands)}.")
+def test_a_trial_that_is_not_finished_is_not_shown_and_no_failure(tmp_path):
+    """Seed 0 of one model is gone, and so are both seeds of another."""
+    found = run(tmp_path, seeds=2)
+    gone = [(1, 0), (2, 0), (2, 1)]
+    for case, seed in gone:
+        (tmp_path / found.cases[case].seeded(seed).id / "metrics.json").unlink()
+    left = results.results("ood-scale", tmp_path)
+    assert counts(left) == {"standard": 2, "positional": 1, "compiled": 2}
+    (one,) = {point.seeds for point in left.points if point.arm == "positional"}
+    assert one == (1,)
+    assert values(left, "positional") == [ours[1:] for ours in values(found, "positional")]
+    rows = list(csv.DictReader(io.StringIO(table.csv(left))))
+    assert {row["seed"] for row in rows if row["arm"] == "positional"} == {"1"}
+    assert "the seeds that are finished" in table.markdown(left)
 
 
-def test_a_damaged_trial_that_the_study_does_not_need_does_not_matter(tmp_path):
-    other = run(tmp_path, tasks=("sort",), arms=("standard",))
+def test_a_study_of_which_nothing_is_left_says_how_to_run_it(tmp_path):
     found = run(tmp_path)
-    (tmp_path / other.cases[0].seeded(0).id / "metrics.json").write_text("{")
+    for case in found.cases:
+        (tmp_path / case.seeded(0).id / "metrics.json").unlink()
+    with pytest.raises(PosattnError, match=r"has no finished run below .*: start it, posattn run ood-scale"):
+        results.results("ood-scale", tmp_path)
+
+
+def test_a_damaged_trial_that_the_study_does_not_have_does_not_matter(tmp_path):
+    found = run(tmp_path)
     (tmp_path / "not-a-trial").mkdir()
     (tmp_path / "not-a-trial" / "metrics.json").write_text('{"format": 99}')
     assert results.results("ood-scale", tmp_path) == found
@@ -193,11 +226,3 @@ def test_a_damaged_older_or_newer_record_is_named(tmp_path, trained, content, re
     if reason != "newer version":  # then the message says to run it again
         assert run(tmp_path) == found
         assert not trained
-
-
-def test_a_record_of_a_model_that_is_no_more_is_named(tmp_path):
-    run(tmp_path)
-    path = tmp_path / "studies" / "ood-scale.json"
-    path.write_text(path.read_text().replace("homogeneous", "homogenous"))
-    with pytest.raises(PosattnError, match="'homogenous': did you mean 'homogeneous'"):
-        results.results("ood-scale", tmp_path)

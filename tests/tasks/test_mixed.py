@@ -167,6 +167,7 @@ def test_loss_is_squared_error_and_metric_is_relative_error(replicas: tuple[int,
     ours, right = prediction.numpy(), target.numpy()
     loss, metric = task.loss(prediction, target), task.metric(prediction, target)
     assert loss.shape == metric.shape == replicas
+    # 7 terms a mean, each of at most three roundings, on either side.
     np.testing.assert_allclose(loss.numpy(), ((ours - right) ** 2).mean(axis=(-2, -1)), rtol=20 * 2.0**-53)
     relative = np.abs(ours - right) / np.maximum(np.abs(right), 0.01)
     np.testing.assert_allclose(metric.numpy(), relative.mean(axis=(-2, -1)), rtol=20 * 2.0**-53)

@@ -173,8 +173,8 @@ def test_loss_is_the_mean_squared_error_of_each_replica(replicas: tuple[int, ...
     target = torch.randn(*replicas, 7, 5, 1, generator=seeded(1), dtype=torch.float64)
     expected = np.mean((prediction.numpy() - target.numpy()) ** 2, axis=(-3, -2, -1))
     assert task.loss(prediction, target).shape == replicas
-    # 35 terms a mean: 35 roundings and a few of their own.
-    np.testing.assert_allclose(task.loss(prediction, target).numpy(), expected, rtol=50 * 2.0**-53)
+    # 35 terms a mean: 35 roundings and a few of their own, on either side.
+    np.testing.assert_allclose(task.loss(prediction, target).numpy(), expected, rtol=100 * 2.0**-53)
 
 
 @pytest.mark.parametrize("replicas", [(), (3,), (2, 3)])

@@ -1,6 +1,7 @@
 """What holds for every task: its name, its options, and that data depend on the generator alone."""
 
 import dataclasses
+import re
 from typing import Any
 
 import pytest
@@ -170,3 +171,24 @@ def test_unknown_task_or_option_is_refused_and_the_nearest_one_named(name: str, 
         tasks.get(name, **options)
     for words in said:
         assert words in str(refused.value)
+
+
+@every_task
+@pytest.mark.usefixtures("as_users_run_it")
+def test_shapes_that_would_broadcast_are_refused_by_loss_and_metric(name: str) -> None:
+    task = tasks.get(name)
+    _, y = task.sample(5, generator=seeded())
+    right = torch.zeros(*y.shape, task.vocabulary) if name.startswith("khop") else y.clone()
+    for score in (task.loss, task.metric):
+        assert score(right, y).shape == ()
+        assert score(right[None].expand(2, *right.shape), y[None].expand(2, *y.shape)).shape == (2,)  # a fleet
+        for wrong in (right[:1], right.unsqueeze(-1), right.flatten()[0], right[None]):
+            with pytest.raises(PosattnError, match=rf"task '{name}': .*{re.escape(str(tuple(wrong.shape)))}") as caught:
+                score(wrong, y)
+            assert str(tuple(y.shape)) in str(caught.value)
+
+
+@pytest.mark.usefixtures("as_users_run_it")
+def test_a_column_is_no_row() -> None:
+    with pytest.raises(PosattnError, match=r"the prediction has shape \(8, 8, 1\) and the target \(8, 8\)"):
+        tasks.get("sum").loss(torch.zeros(8, 8, 1), torch.zeros(8, 8))

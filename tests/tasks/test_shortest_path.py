@@ -136,8 +136,8 @@ def test_loss_and_accuracy_see_the_upper_triangle_of_each_replica(replicas: tupl
     ours, right = prediction.numpy()[..., row, column], target.numpy()[..., row, column]
     loss, accuracy = TASK.loss(prediction, target), TASK.metric(prediction, target)
     assert loss.shape == accuracy.shape == replicas
-    # 39 terms a mean: 39 roundings and a few of their own.
-    np.testing.assert_allclose(loss.numpy(), ((ours - right) ** 2).mean(axis=(-2, -1)), rtol=50 * 2.0**-53)
+    # 39 terms a mean: 39 roundings and a few of their own, on either side.
+    np.testing.assert_allclose(loss.numpy(), ((ours - right) ** 2).mean(axis=(-2, -1)), rtol=100 * 2.0**-53)
     close = np.isclose(ours, right, rtol=0.1, atol=0.1).all(axis=-1)
     np.testing.assert_array_equal(accuracy.numpy(), close.mean(axis=-1))
     assert 0 < close.mean() < 1

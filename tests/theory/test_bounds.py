@@ -102,7 +102,7 @@ def test_of_weights_that_are_no_numbers_nothing_is_said() -> None:
         lost = model()
         with torch.no_grad():
             next(lost.parameters()).view(-1)[0] = broken
-        with pytest.raises(PosattnError, match=r"tensor 'encoder.weight' holds NaN or infinite.*lower learning rate"):
+        with pytest.raises(PosattnError, match=r"tensor 'encoder_weight' holds NaN or infinite.*lower learning rate"):
             report.about(lost, samples=100)
 
 

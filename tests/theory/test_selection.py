@@ -84,12 +84,13 @@ def test_loss_and_gradient_are_those_of_the_full_matrices(
     V, W = matrices(v, g, T, d)
     expected = population_loss(V, W, q, gaussian(T, d), kappa)
     expected.backward()
-    assert loss(v, g, T=T, q=q, d=d, kappa=kappa) == pytest.approx(expected.item(), rel=1e-12)
+    # Sums over up to 3⁹ points and 3 subsets: 59,049 roundings of 2⁻⁵³ of terms whose sizes add up to about 5.
+    assert loss(v, g, T=T, q=q, d=d, kappa=kappa) == pytest.approx(expected.item(), rel=5e-11)
     found = gradient(v, g, T=T, q=q, d=d, kappa=kappa)
     # The gradient has the form of the matrices: all blocks but two stay zero, and those two keep their shape.
     for_v, for_w = matrices(float(found.v), float(found.g), T, d)
-    torch.testing.assert_close(V.grad, for_v.detach(), rtol=0, atol=1e-13)
-    torch.testing.assert_close(W.grad, for_w.detach(), rtol=0, atol=1e-13)
+    torch.testing.assert_close(V.grad, for_v.detach(), rtol=0, atol=5e-11)
+    torch.testing.assert_close(W.grad, for_w.detach(), rtol=0, atol=5e-11)
 
 
 @pytest.mark.parametrize(("T", "q", "d", "eta", "kappa"), [(4, 2, 2, 0.9, 0.5), (5, 2, 1, 0.4, 1.3), (3, 1, 2, 1, 0.5)])
@@ -290,7 +291,8 @@ def test_loss_tends_to_the_asymptote(kappa: float) -> None:
 
 def residual(features: np.ndarray, T: int, q: int, d: int) -> float:
     """E‖y − E[y | features·vec(X)]‖² by Gaussian conditioning, averaged over all subsets."""
-    seen = np.linalg.pinv(features) @ features
+    basis, _ = np.linalg.qr(features.T)  # orthonormal to the last bits, however close to dependent the features are
+    seen = basis @ basis.T
     total = 0.0
     for row in subsets(T, q).numpy():
         B = np.kron(row / q, np.eye(d))  # y = B·vec(X)
@@ -306,7 +308,7 @@ def test_floor_is_the_sum_of_the_eigenvalues_left_out_and_attained(T: int, q: in
     for m in range(T * d + 3):
         floor = fcn_floor(m, T=T, q=q, d=d, kappa=kappa)
         assert floor == pytest.approx(kappa * sizes[: max(T * d - m, 0)].sum(), abs=1e-13)
-        best = vectors[:, ::-1][:, :m].T if m else np.zeros((1, T * d))
+        best = vectors[:, ::-1][:, :m].T
         assert floor == pytest.approx(kappa * residual(best, T, q, d), abs=1e-12)
 
 

@@ -1,7 +1,7 @@
 """Trials small enough to be trained in a test, and what tests of training compare."""
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import torch
@@ -32,6 +32,33 @@ def trained(trials: list[Trial], until: int | None = None) -> Fleet:
     fleet = Fleet(trials, device="cpu")
     for _ in fleet.run(until):
         pass
+    return fleet
+
+
+#: Two ways to add up n products differ by up to n roundings, and tests of training add up no more than this many.
+SUMMANDS = 100
+#: A limit beyond this would let mistakes pass.
+SHARP = 1e-5
+
+
+def shake(tensors: Iterable[torch.Tensor], generator: torch.Generator) -> None:
+    """Change every number by about one rounding, in place.
+
+    Training magnifies roundings: Adam divides a gradient by its own size, however small, and every step passes on what
+    it got. How far two right runs may come apart is therefore measured, not guessed: `SUMMANDS` times as far as a run
+    comes from itself when it is shaken after every step.
+    """
+    with torch.no_grad():
+        for tensor in tensors:
+            unit = torch.finfo(tensor.dtype).eps
+            tensor.mul_(1 + unit * torch.randn(tensor.shape, generator=generator, dtype=tensor.dtype))
+
+
+def shaken(trials: list[Trial]) -> Fleet:
+    """The fleet, shaken after every step."""
+    fleet, generator = Fleet(trials, device="cpu"), torch.Generator().manual_seed(0)
+    for _ in fleet.run():
+        shake([fleet.parameters.values], generator)
     return fleet
 
 

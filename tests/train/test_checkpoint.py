@@ -11,6 +11,7 @@ import safetensors
 import safetensors.torch
 import torch
 
+from offsets import offset, placed
 from posattn import PosattnError
 from posattn.train import Checkpoints, Fleet, Trial
 from posattn.train.checkpoint import begun
@@ -57,6 +58,22 @@ def test_a_restored_fleet_ends_bit_for_bit_where_the_other_ends(kind, tmp_path):
         for replica in range(2):
             assert score_difference(again.scores()[replica], whole.scores()[replica]) == 0
     assert (whole.divergence()[1] is not None) == (kind == "diverging")
+
+
+@pytest.mark.parametrize("at", range(4, 64, 4))
+def test_it_ends_there_wherever_the_reader_puts_its_tensors(at):
+    trials = KINDS["sgd"]
+    whole = Fleet(trials, device="cpu")
+    for _ in whole.run(15):
+        pass
+    state = {name: placed(tensor, at) for name, tensor in whole.state().items()}
+    again = Fleet(trials, device="cpu")
+    again.restore(state, 15)
+    for fleet in (whole, again):
+        for _ in fleet.run():
+            pass
+        assert {offset(tensor) for tensor in fleet.state().values()} == {0}
+    torch.testing.assert_close(again.state(), whole.state(), rtol=0, atol=0, equal_nan=True)
 
 
 def test_a_fleet_can_also_go_back(tmp_path):

@@ -1,20 +1,22 @@
 """Replica k of a fleet gives the result of trial k alone, whoever its companions are."""
 
+import dataclasses
+import math
 import threading
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 import torch
 
+from offsets import offset
 from posattn.nn import Gpt, Hybrid, MixedPositional, MixedStandard, Positional, Standard
 from posattn.train import Fleet, Trial, cpu, fleet
 
-from .small import difference, identical, score_difference, small_trial, trained
+from .small import SHARP, SUMMANDS, difference, identical, score_difference, shaken, small_trial, trained
 
 #: Everything that may differ in a fleet does. A plateau of little patience gives each replica a rate of its own.
 TASKS = [("sum", {}), ("min", {}), ("median", {}), ("sort", {}), ("max-subarray", {}), ("sum", {"cumulative": False})]
-PLATEAU = {"steps": 200, "schedule": "plateau", "patience": 1, "factor": 0.8}
+PLATEAU = {"steps": 100, "schedule": "plateau", "patience": 1, "factor": 0.8}
 SEVEN = [
     small_trial(
         task=task,
@@ -34,12 +36,25 @@ def alone() -> list[Fleet]:
     return [trained([trial]) for trial in SEVEN]
 
 
-def assert_equal_alone(together: Fleet, alone: list[Fleet]) -> None:
-    for replica, single in enumerate(alone):
-        assert difference(together.weights(replica), single.weights(0)) < 1e-9
-        assert score_difference(together.scores()[replica], single.scores()[0]) < 1e-9
+@pytest.fixture(scope="module")
+def seven_shaken() -> Fleet:
+    return shaken(SEVEN)
 
 
+def assert_equal_alone(together: Fleet, alone: list[Fleet], moved: Fleet) -> None:
+    """They agree but for roundings, which travel as far as those travel that `moved` was shaken with."""
+    for single in alone:
+        replica, other = together.trials.index(single.trials[0]), moved.trials.index(single.trials[0])
+        limit = SUMMANDS * difference(together.weights(replica), moved.weights(other))
+        assert difference(together.weights(replica), single.weights(0)) <= limit < SHARP
+        scores = together.scores()[replica]
+        largest = max(abs(value) for score in scores.values() for value in score if math.isfinite(value))
+        unit = torch.finfo(torch.float64).eps
+        limit = SUMMANDS * (score_difference(scores, moved.scores()[other]) + unit * largest)
+        assert score_difference(scores, single.scores()[0]) <= limit < SHARP * largest
+
+
+@pytest.mark.xdist_group("seven")
 def test_the_seven_learn_and_the_plateau_takes_their_rates_apart(alone):
     for trial, single in zip(SEVEN, alone, strict=True):
         first = trained([trial], until=trial.data.batches)  # one epoch
@@ -49,17 +64,27 @@ def test_the_seven_learn_and_the_plateau_takes_their_rates_apart(alone):
     assert len(lowered) >= 4
 
 
+@pytest.mark.parametrize("precision", ["float32", "float64"])
+def test_every_parameter_of_every_chunk_lies_as_aligned_as_a_tensor_of_its_own(precision, monkeypatch):
+    monkeypatch.setattr(fleet, "chunk_size", lambda trial, replicas: 2)
+    made = Fleet([dataclasses.replace(trial, precision=precision) for trial in SEVEN], device="cpu")
+    learned = [chunk[name] for chunk in made.parameters.chunks for name in made.parameters.shapes]
+    assert len(made.parameters.chunks) == 4
+    assert {offset(tensor) for tensor in learned} == {0}
+
+
+@pytest.mark.xdist_group("seven")
 @pytest.mark.parametrize("chunk", [7, 2])
-def test_a_trial_alone_and_in_a_fleet_of_seven_agree(chunk, alone, monkeypatch):
+def test_a_trial_alone_and_in_a_fleet_of_seven_agree(chunk, alone, seven_shaken, monkeypatch):
     monkeypatch.setattr(fleet, "chunk_size", lambda trial, replicas: chunk)
     together = trained(SEVEN)
     assert together.parameters.spans == {7: [(0, 7)], 2: [(0, 2), (2, 4), (4, 6), (6, 7)]}[chunk]
-    assert_equal_alone(together, alone)
+    assert_equal_alone(together, alone, seven_shaken)
 
 
-def test_the_order_of_the_trials_does_not_matter(alone):
-    order = [3, 6, 0, 5, 2, 4, 1]
-    assert_equal_alone(trained([SEVEN[k] for k in order]), [alone[k] for k in order])
+@pytest.mark.xdist_group("seven")
+def test_the_order_of_the_trials_does_not_matter(alone, seven_shaken):
+    assert_equal_alone(trained([SEVEN[k] for k in (3, 6, 0, 5, 2, 4, 1)]), alone, seven_shaken)
 
 
 def test_chunks_hold_as_many_numbers_as_they_may_and_share_the_cores(monkeypatch):
@@ -77,11 +102,9 @@ def test_chunks_hold_as_many_numbers_as_they_may_and_share_the_cores(monkeypatch
 
 
 @pytest.fixture
-def two_threads() -> Iterator[None]:
+def two_threads() -> None:
     """As on a machine with two cores; tests otherwise keep to one."""
     torch.set_num_threads(2)
-    yield
-    torch.set_num_threads(1)
 
 
 def in_chunks_of_two(patch: pytest.MonkeyPatch) -> Fleet:
@@ -89,18 +112,18 @@ def in_chunks_of_two(patch: pytest.MonkeyPatch) -> Fleet:
     return trained([small_trial(seed=seed) for seed in range(5)])
 
 
-@pytest.fixture
-def serial(monkeypatch) -> Fleet:
-    return in_chunks_of_two(monkeypatch)
-
-
-def test_threads_change_no_bit_and_leave_the_process_as_it_was(serial, two_threads, monkeypatch):
+def test_threads_change_no_bit_of_the_weights_and_leave_the_process_as_it_was(monkeypatch):
+    """Chunks are the same and each is one thread's, so every sum has one order."""
+    torch.set_num_threads(1)
+    serial = in_chunks_of_two(monkeypatch)
+    torch.set_num_threads(2)
     threaded = in_chunks_of_two(monkeypatch)
     assert serial.workers.pool is None
     assert threaded.workers.pool is not None
     assert torch.equal(serial.parameters.values, threaded.parameters.values)
-    assert score_difference(serial.scores()[4], threaded.scores()[4]) < 1e-12
     assert torch.get_num_threads() == 2
+    scores = serial.scores()[4]  # both with two threads, of equal weights
+    assert score_difference(scores, threaded.scores()[4]) == 0
 
 
 @pytest.mark.parametrize("threads", [1, 2])
@@ -129,7 +152,6 @@ def test_tiny_numbers_count_as_nothing_while_a_fleet_trains_and_not_after(monkey
         made.scores()
         assert cpu.flushes_tiny_numbers() is before
     finally:
-        torch.set_num_threads(1)
         torch.set_flush_denormal(False)
     assert set(seen) == {(threads == 1, True)}
 
@@ -152,7 +174,7 @@ def assert_agree(trials: list[Trial], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fleet, "chunk_size", lambda trial, replicas: 2)
     together = trained(trials)
     assert together.parameters.spans == [(0, 2), (2, 3)]
-    assert_equal_alone(together, singles)
+    assert_equal_alone(together, singles, shaken(trials))
 
 
 @pytest.mark.parametrize("fresh", [False, True])
@@ -207,8 +229,13 @@ def test_they_agree_for_every_kind_of_model(kind, monkeypatch):
 
 
 def test_half_precision_stays_near_single():
-    half, single = (trained([small_trial(precision=precision)], until=12) for precision in ("bf16", "float32"))
-    assert 0 < difference(half.weights(0), single.weights(0)) < 0.1
+    """Gradients of some ten products, each rounded by 2⁻⁸: a tenth of what was learned, were all of it to add up."""
+    start, single, half = (
+        trained([small_trial(precision=precision, optimiser={"name": "sgd"})], until=steps)
+        for precision, steps in (("float32", 0), ("float32", 12), ("bf16", 12))
+    )
+    learned = (single.parameters.values - start.parameters.values).norm()
+    assert 0 < (half.parameters.values - single.parameters.values).norm() < 0.1 * learned
     assert all(tensor.dtype == torch.float32 for tensor in half.weights(0).values())
 
 

@@ -146,6 +146,7 @@ def test_a_change_in_any_field_changes_the_id():
         "evaluation": {"samples": 999, "sets": {}, "every": 7},
     }  # fmt: skip
     whole = {"task": "min", "model": Positional(length=5), "precision": "float64", "seed": 4, "task_options": {}}
+    whole |= {"task_version": 2}
     changed = [dataclasses.replace(TRIAL, **{name: value}) for name, value in whole.items()]
     for name, fields in changes.items():
         part = getattr(TRIAL, name)

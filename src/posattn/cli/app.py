@@ -40,6 +40,7 @@ def path(text: str | None) -> str | None:
 
 Device = Annotated[str, typer.Option(help="auto, cpu or cuda; auto takes CUDA where there is one.")]
 Out = Annotated[str, typer.Option(help="Folder for results and checkpoints.", callback=path)]
+Keep = Annotated[bool, typer.Option("--keep", help="Use results of a task of yours that has changed since.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs instead of a table for people.")]
 ModelFile = Annotated[str, typer.Argument(help="A model's file, trained or compiled.", callback=path)]
 

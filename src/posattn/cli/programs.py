@@ -70,13 +70,16 @@ def compile_program(
     import torch
 
     from posattn import compile as compiler
+    from posattn.compile.resources import check_memory
 
     dtypes = {"float32": torch.float32, "float64": torch.float64}
     if dtype not in dtypes:
         raise unknown("dtype", dtype, dtypes)
-    made = compiler.compile(
-        compiler.library.get(program, length, **_options(option or [])), domain=domain, dtype=dtypes[dtype]
-    ).verify()
+    options = _options(option or [])
+    if program in compiler.library.PROGRAMS and length >= 1:
+        check_memory(program, length, str(options.get("route", "sort")))
+    found = compiler.library.get(program, length, **options)
+    made = compiler.compile(found, domain=domain, dtype=dtypes[dtype]).verify()
     assert made.certificate is not None
     file = out or f"{program}-{length}.safetensors"
     if made.certificate.holds:  # what fails is not written
@@ -180,8 +183,9 @@ def trace_program(
     import numpy as np
     import torch
 
-    from posattn.compile import inputs, library, load, trace
+    from posattn.compile import library, load, trace
     from posattn.compile.compiled import check_kinds
+    from posattn.compile.inputs import filled
     from posattn.files import write_whole
 
     rows = np.array(_rows(values))
@@ -196,7 +200,7 @@ def trace_program(
             raise PosattnError(f"--option {option[0]}: the program in '{program}' is made already. Leave it out.")
         saved = load(os.path.expanduser(program))
         saved.check(torch.from_numpy(rows)[None])
-        made, rows = saved.program, inputs.filled(saved.program, saved.domain, rows[None])[0]
+        made, rows = saved.program, filled(saved.program, saved.domain, rows[None])[0]
     print(trace.text(made, rows))
     if html is not None:
         write_whole(html, trace.page(made, rows).encode())

@@ -9,7 +9,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from posattn.cli.app import Device, Json, Out, app, pairs, path, resumable
+from posattn.cli.app import Device, Json, Keep, Out, app, pairs, path, resumable
 from posattn.cli.train import MOST_SEEDS, warn_of_divergence
 from posattn.errors import PosattnError
 
@@ -63,13 +63,14 @@ def run(
     ] = None,
     device: Device = "auto",
     out: Out = "runs",
+    keep: Keep = False,
     as_json: Json = False,
 ) -> None:
     """Repeat a published experiment: ours beside the published figure, with a report.
 
-    Stop with Ctrl-C and run the same command again to go on; what is finished is never trained again. With --model,
-    what an earlier run of the same preset and tasks has of the other models stays in the table. Exit code 1 where every
-    trial diverged.
+    Stop with Ctrl-C and run the same command again to go on; what is finished is never trained again. The table shows
+    all that the folder has of the study at this preset and with these options, from earlier runs too. Exit code 1 where
+    every trial diverged.
 
     Example: posattn run ood-scale --task sort --preset quick
     """
@@ -88,6 +89,7 @@ def run(
             device=device,
             out=out,
             reporter=reporter,
+            keep=keep,
         )
     page = report.write(found, out)
     if as_json:

@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from posattn.cli.app import LARGEST, Device, Json, ModelFile, Out, app, numeric_model, plain, resumable
+from posattn.cli.app import LARGEST, Device, Json, Keep, ModelFile, Out, app, numeric_model, plain, resumable
 from posattn.errors import require
 
 #: Replicas that one command may ask for: each is a trial of its own, and a million of them would fill the memory.
@@ -51,6 +51,7 @@ def train(
     precision: Annotated[str, typer.Option(help="float32, tf32, bf16 or float64.")] = "float32",
     device: Device = "auto",
     out: Out = "runs",
+    keep: Keep = False,
     as_json: Json = False,
 ) -> None:
     """Train models on one task and test them far outside the range they saw.
@@ -77,7 +78,8 @@ def train(
         precision=precision,
     )
     with resumable():
-        store = engine.run(trials, out=out, device=device, reporter=engine.Lines() if as_json else engine.Bar())
+        reporter = engine.Lines() if as_json else engine.Bar()
+        store = engine.run(trials, out=out, device=device, reporter=reporter, keep=keep)
     ids = {trial.id for trial in trials}
     rows = [row for row in store.rows(ids) if row["step"] == steps]
     if as_json:

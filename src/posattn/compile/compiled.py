@@ -9,11 +9,11 @@ import torch
 from torch import Tensor
 
 from posattn.compile import certificate, serial
-from posattn.compile.certificate import Certificate, fingerprint
+from posattn.compile.certificate import Certificate, fingerprint, has_digest
 from posattn.compile.inputs import filled
 from posattn.compile.lower import lower
 from posattn.compile.program import Program
-from posattn.compile.rounding import Numbers
+from posattn.compile.promise import has_exact_multiples
 from posattn.errors import PosattnError, require
 from posattn.nn import ExactPositionalTransformer
 from posattn.nn import load as load_model
@@ -134,7 +134,7 @@ def check_kinds(program: Program, x: Tensor, dtype: torch.dtype) -> None:
             _check_permutation(name, given)
         elif program.grid is not None:
             nearest = (given.double() / program.grid).round() * program.grid
-            slack = 0.0 if Numbers(dtype).holds(program.grid) else torch.finfo(dtype).eps
+            slack = 0.0 if has_exact_multiples(program.grid) else torch.finfo(dtype).eps
             reason = (
                 f"is not a multiple of {program.grid:g}, and '{program.name}' is right on that grid alone: round it"
             )
@@ -187,9 +187,7 @@ def _certificate(header: dict[str, str], domain: float, model: ExactPositionalTr
     text = header.get("certificate")
     if text is None:
         return None
-    held = json.loads(text)
-    require(isinstance(held, dict), "its certificate is not a JSON object.")
-    if "digest" not in held:
+    if not has_digest(text):
         return None
     found = Certificate.from_json(text)
     require(

@@ -10,6 +10,7 @@ model's numbers lie from that is for `posattn.compile.rounding` to say.
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
 from typing import NamedTuple
@@ -57,9 +58,14 @@ ZERO, WHOLE = Lattice(Fraction(0), Fraction(0)), Lattice(Fraction(0), Fraction(1
 
 @lru_cache(maxsize=4096)
 def meant(number: float) -> Fraction:
-    """The simplest fraction that rounds to this float: 1/10 for 0.1, 1/3 for 1/3."""
+    """The simple fraction that a float stands for: 1/10 for 0.1, 1/3 for 1/3, 3/40 for 3 * 0.025, which is one off."""
     simple = Fraction(number).limit_denominator(SIMPLEST)
-    return simple if float(simple) == number else Fraction(number)
+    return simple if abs(float(simple) - number) <= 2 * math.ulp(number) else Fraction(number)
+
+
+def misread(number: float) -> float:
+    """How far a float is from the fraction that it stands for."""
+    return float(abs(meant(number) - Fraction(number)))
 
 
 def lattice(offset: Fraction, step: Fraction) -> Kind:
@@ -148,46 +154,6 @@ class Kinds:
             found.append(self.memory[key])
         return np.array(found)[which.reshape(-1)]
 
-    def of(self, expression: Expression, words: Mapping[str, Array], ranges: Mapping[str, Interval]) -> Array:
-        """The lattices of an expression's values, from those of its words and their bounds."""
-
-        def part(one: Expression) -> Array:
-            return self.of(one, words, ranges)
-
-        def join(one: Array, other: Array) -> Array:
-            return self.each("join", joined, one, other)
-
-        nodes = len(next(iter(words.values())))
-        match expression:
-            case Word(name):
-                return words[name]
-            case Constant(value):
-                return self.everywhere(Lattice(meant(value), Fraction(0)), nodes)
-            case Sum((first, *rest)):
-                total = part(first)
-                for term in rest:
-                    total = self.each("add", added, total, part(term))
-                return total
-            case Scaled(factor, of):
-                return self.each(("scale", factor), lambda held: scaled(meant(factor), held), part(of))
-            case Product(one, other):
-                return self.each("multiply", multiplied, part(one), part(other))
-            case Relu(of):
-                held, reach = part(of), bounds(of, ranges)
-                zero = self.everywhere(ZERO, nodes)
-                return np.where(reach.low >= 0, held, np.where(reach.high <= 0, zero, join(held, zero)))
-            case Gate(of, shut):
-                held, reach = part(of), bounds(shut, ranges)
-                zero = self.everywhere(ZERO, nodes)
-                return np.where(reach.high <= 0, held, np.where(reach.low > 0, zero, join(held, zero)))
-            case Minimum(one, other) | Maximum(one, other) | Exchange(one, other, _, _) | Select(_, _, one, other):
-                return join(part(one), part(other))
-            case Positive() | Equal():
-                return self.everywhere(WHOLE, nodes)
-            case Call():
-                return self.everywhere(None, nodes)
-        raise PosattnError(f"{expression!r} is not an expression of posattn.compile.")
-
     def inside(self, places: Array, within: Interval, gaps: tuple[tuple[float, float], ...]) -> Fraction | None:
         """A value in one of the open gaps that some node can have within its bounds; None where no node can."""
         rows = np.stack([places.astype(np.float64), within.low, within.high])
@@ -200,3 +166,54 @@ class Kinds:
                 if found is not None:
                     return found
         return None
+
+
+@dataclass(frozen=True)
+class Values:
+    """The lattices of expressions, from those of their words and the bounds of these."""
+
+    kinds: Kinds
+    words: Mapping[str, Array]
+    ranges: Mapping[str, Interval]
+    known: dict[Expression, Array] = field(default_factory=dict)  # what was computed before
+
+    def of(self, expression: Expression) -> Array:
+        """Every node's place in the table of lattices."""
+        if expression not in self.known:
+            self.known[expression] = self._of(expression)
+        return self.known[expression]
+
+    def _of(self, expression: Expression) -> Array:
+        nodes = len(next(iter(self.words.values())))
+        match expression:
+            case Word(name):
+                return self.words[name]
+            case Constant(value):
+                return self.kinds.everywhere(Lattice(meant(value), Fraction(0)), nodes)
+            case Sum((first, *rest)):
+                total = self.of(first)
+                for term in rest:
+                    total = self.kinds.each("add", added, total, self.of(term))
+                return total
+            case Scaled(factor, of):
+                return self.kinds.each(("scale", factor), lambda held: scaled(meant(factor), held), self.of(of))
+            case Product(one, other):
+                return self.kinds.each("multiply", multiplied, self.of(one), self.of(other))
+            case Relu(of):
+                held, reach = self.of(of), bounds(of, self.ranges)
+                zero = self.kinds.everywhere(ZERO, nodes)
+                return np.where(reach.low >= 0, held, np.where(reach.high <= 0, zero, self._joined(held, zero)))
+            case Gate(of, shut):
+                held, reach = self.of(of), bounds(shut, self.ranges)
+                zero = self.kinds.everywhere(ZERO, nodes)
+                return np.where(reach.high <= 0, held, np.where(reach.low > 0, zero, self._joined(held, zero)))
+            case Minimum(one, other) | Maximum(one, other) | Exchange(one, other, _, _) | Select(_, _, one, other):
+                return self._joined(self.of(one), self.of(other))
+            case Positive() | Equal():
+                return self.kinds.everywhere(WHOLE, nodes)
+            case Call():
+                return self.kinds.everywhere(None, nodes)
+        raise PosattnError(f"{expression!r} is not an expression of posattn.compile.")
+
+    def _joined(self, one: Array, other: Array) -> Array:
+        return self.kinds.each("join", joined, one, other)

@@ -24,6 +24,7 @@ from posattn.compile.benes import benes
 from posattn.compile.expressions import gate, maximum, minimum, relu, word
 from posattn.compile.networks import carrying_sort_rounds, doublings, place_bits, sort_rounds
 from posattn.compile.program import Program, Round, reads
+from posattn.compile.resources import check_library_size
 from posattn.errors import require, unknown
 
 x, left = word("x"), word("left")
@@ -305,4 +306,6 @@ def get(name: str, length: int, **options: Any) -> Program:
         require(bool(known), f"program '{name}' has no options, '{option}' was given: leave it out.")
         if option not in known:
             raise unknown(f"option of program '{name}'", option, known)
+    _check_length(length)
+    check_library_size(name, length, str(options.get("route", "sort")))
     return replace(PROGRAMS[name](length, **options), recipe={"name": name, "length": length, **options})

@@ -26,6 +26,7 @@ from posattn.compile.expressions import (
     Word,
     children,
 )
+from posattn.compile.lattice import misread
 from posattn.compile.products import expand_products
 from posattn.compile.program import Program
 from posattn.compile.ranges import first_bounds
@@ -50,31 +51,37 @@ def promise(program: Program, domain: float, dtype: torch.dtype) -> Promise:
     """The bound for a program without functions from outside the language."""
     numbers = Numbers(dtype)
     expanded = expand_products(program, domain, None)
-    last = register_errors(first_state(expanded, domain, numbers), expanded.rounds, numbers, lambda *_: None)
+    last = register_errors(first_state(expanded, domain, numbers), expanded.rounds, numbers)
     error = max(float(last.errors[name][: program.length].max()) for name in program.outputs)
     return Promise(error / domain, LARGEST_INPUT if in_proportion(expanded) else DOMAIN)
 
 
-def first_state(program: Program, domain: float, numbers: Numbers, *, off_grid: bool = False) -> State:
-    """The registers before the first round. `off_grid`: errors are those of the numbers that are meant.
+def first_state(program: Program, domain: float, numbers: Numbers, *, meant: bool = False) -> State:
+    """The registers before the first round. `meant`: errors count from the numbers that are meant.
 
-    On a grid of 0.1 no input is a multiple of it; the model starts from the same numbers as the program, and both are
-    off by the inputs' rounding from what was meant.
+    On a grid of 0.1 no input is a multiple of it: the model starts from the same numbers as the program, and both are
+    off by the inputs' rounding from what is meant.
     """
     ranges = first_bounds(program, domain)
     errors = {name: np.zeros(program.nodes) for name in ranges}
     grains = {name: np.full(program.nodes, np.inf) for name in ranges}
     for name in program.inputs:
         step = 1.0 if name in program.permutations else program.grid
-        exact = step is not None and numbers.holds(step)
+        exact = step is not None and has_exact_multiples(step)
         grains[name] = grain_of(np.full(program.nodes, step)) if exact else np.zeros(program.nodes)
-        if off_grid and step is not None and not exact:
+        if meant and step is not None and not exact:
             errors[name] = OFF_GRID * 2 * numbers.unit * np.abs(ranges[name].high)
     for name, values in program.constants.items():
         stored = np.array(values).astype(NUMPY[numbers.dtype]).astype(np.float64)
-        errors[name] = np.abs(stored - np.array(values))
-        grains[name] = np.where(errors[name] == 0, grain_of(stored), 0.0)
+        rounded = np.abs(stored - np.array(values))
+        grains[name] = np.where(rounded == 0, grain_of(stored), 0.0)
+        errors[name] = rounded + (np.array([misread(value) for value in values]) if meant else 0.0)
     return State(ranges, errors, grains)
+
+
+def has_exact_multiples(grid: float) -> bool:
+    """Whether numbers on a grid are what they are meant to be: 0.25 has few bits, 0.1 has as many as fit."""
+    return float(np.float32(grid)) == grid
 
 
 class Growth(Enum):

@@ -16,8 +16,8 @@ Sizes are those of `posattn.compile.intervals`, widened by the errors so far.
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -43,6 +43,7 @@ from posattn.compile.expressions import (
 )
 from posattn.compile.interpreter import received_words
 from posattn.compile.intervals import Interval, bounds
+from posattn.compile.lattice import misread
 from posattn.compile.program import Round
 from posattn.errors import PosattnError
 
@@ -116,10 +117,16 @@ def received(state: State, round_: Round) -> State:
 
 @dataclass(frozen=True)
 class Rounding:
-    """The errors of expressions in words with known bounds and errors."""
+    """The errors of expressions in words with known bounds and errors.
+
+    `meant`: they count from the numbers that are meant, a tenth for 0.1, and not from those that the program computes
+    with.
+    """
 
     words: State
     numbers: Numbers
+    meant: bool = False
+    known: dict[tuple[str, Expression], Any] = field(default_factory=dict)  # what was computed before
 
     def local(self, expression: Expression) -> Array:
         """The part of this expression's own sums."""
@@ -127,18 +134,34 @@ class Rounding:
 
     def carried(self, expression: Expression) -> Array:
         """The part that comes with the words."""
+        key = ("carried", expression)
+        if key not in self.known:
+            self.known[key] = self._carried(expression)
+        return self.known[key]
+
+    def parts(self, expression: Expression) -> Parts:
+        """The expression as the sum that `posattn.compile.relu` makes of it."""
+        key = ("parts", expression)
+        if key not in self.known:
+            self.known[key] = self._parts(expression)
+        return self.known[key]
+
+    def _carried(self, expression: Expression) -> Array:
         nodes = len(next(iter(self.words.errors.values())))
         match expression:
             case Word(name):
                 return self.words.errors[name]
-            case Constant() | Positive() | Equal():
+            case Positive() | Equal():
                 return np.zeros(nodes)
+            case Constant(value):
+                return np.full(nodes, misread(value) if self.meant else 0.0)
             case Sum() if (pair := raised(expression)) is not None:
                 return np.maximum(self.carried(pair[0]), self.carried(pair[1]))
             case Sum(terms):
                 return np.sum([self.carried(term) for term in terms], axis=0)
             case Scaled(factor, of):
-                return abs(factor) * self.carried(of)
+                off = misread(factor) * self._reach(of) if self.meant else 0.0
+                return abs(factor) * self.carried(of) + off
             case Relu(of):
                 return self.carried(of)
             case Gate(of, shut):
@@ -150,12 +173,11 @@ class Rounding:
             case Exchange(one, other, _, _):
                 a, b = self.carried(one), self.carried(other)
                 return np.where(2 * (a + b) <= self._reach(one - other), np.maximum(a, b), 2 * (a + b))
-            case Call():
-                return np.full(nodes, math.inf)
+            case Call():  # a fit's own error is not a matter of rounding: certificates state it apart
+                return np.zeros(nodes)
         raise PosattnError(f"{expression!r} is not an expression of posattn.compile.")
 
-    def parts(self, expression: Expression) -> Parts:
-        """The expression as the sum that `posattn.compile.relu` makes of it."""
+    def _parts(self, expression: Expression) -> Parts:
         match expression:
             case Word(name):
                 size = self._reach(expression)
@@ -187,8 +209,8 @@ class Rounding:
                 nodes = len(next(iter(self.words.errors.values())))
                 return Parts(np.ones(nodes), np.ones(nodes), np.zeros(nodes), np.ones(nodes), 0)
             case Call():
-                nodes = len(next(iter(self.words.errors.values())))
-                return Parts(np.ones(nodes), np.zeros(nodes), np.full(nodes, math.inf), np.zeros(nodes), 0)
+                size = self._reach(expression)
+                return Parts((size > 0) * 1, size, np.zeros(len(size)), np.zeros(len(size)), 0)
         raise PosattnError(f"{expression!r} is not an expression of posattn.compile.")
 
     def added_up(self, parts: Parts, reach: Array) -> Array:
@@ -198,8 +220,7 @@ class Rounding:
         general = count * u / (1 - count * u) * (parts.size + parts.error)
         few = (parts.terms <= 2) & (parts.factors == 0)
         rounded = np.where(few, np.minimum(general, u * (reach + parts.error)), general)
-        with np.errstate(invalid="ignore"):
-            exact = (parts.error == 0) & (parts.size <= 2.0**self.numbers.bits * parts.grain)
+        exact = (parts.error == 0) & (parts.size <= 2.0**self.numbers.bits * parts.grain)
         underflow = np.where(count > 0, parts.terms * torch.finfo(self.numbers.dtype).tiny, 0.0)
         return np.where(exact, 0.0, parts.error + rounded + underflow)
 
@@ -220,18 +241,20 @@ class Rounding:
 
     def _times(self, factor: float, parts: Parts) -> Parts:
         power = math.frexp(factor)[0] in (0.5, -0.5)
-        lowest = float(grain_of(np.array([factor]))[0])
-        with np.errstate(invalid="ignore"):
-            grain = parts.grain * lowest if self.numbers.holds(factor) else np.zeros_like(parts.grain)
-        grain = np.where(np.isnan(grain), 0.0, grain)
         if factor == 0:
             return _nothing(len(parts.size))
+        lowest = float(grain_of(np.array([factor]))[0]) if self.numbers.holds(factor) else 0.0
+        zeros = np.isinf(parts.grain)
+        grain = np.where(zeros, np.inf, np.where(zeros, 0.0, parts.grain) * lowest)
         size = abs(factor)
         return Parts(parts.terms, size * parts.size, size * parts.error, grain, parts.factors + (0 if power else 2))
 
     def _reach(self, expression: Expression) -> Array:
-        held = bounds(expression, self.words.ranges)
-        return np.maximum(np.abs(held.low), np.abs(held.high))
+        key = ("reach", expression)
+        if key not in self.known:
+            held = bounds(expression, self.words.ranges)
+            self.known[key] = np.maximum(np.abs(held.low), np.abs(held.high))
+        return self.known[key]
 
 
 def _nothing(nodes: int) -> Parts:
@@ -265,12 +288,17 @@ def _where(condition: Array, one: Parts, other: Parts) -> Parts:
 
 
 def register_errors(
-    start: State, rounds: Sequence[Round], numbers: Numbers, look: Callable[[int, str, Expression, Rounding], None]
+    start: State,
+    rounds: Sequence[Round],
+    numbers: Numbers,
+    *,
+    meant: bool = False,
+    look: Callable[[int, str, Expression, Rounding], None] = lambda *_: None,
 ) -> State:
     """The registers after the last round. `look` sees every part of every update, with the errors of its words."""
     state = start
     for number, round_ in enumerate(rounds, 1):
-        rounding = Rounding(received(state, round_), numbers)
+        rounding = Rounding(received(state, round_), numbers, meant)
         ranges, errors, grains = dict(state.ranges), dict(state.errors), dict(state.grains)
         for register, expression in round_.update.items():
             for part in walk(expression):

@@ -8,7 +8,7 @@ import torch
 from posattn.compile.expressions import Equal, Exchange, Expression, Gate, Positive, Select, walk
 from posattn.compile.interpreter import received_words
 from posattn.compile.intervals import bounds
-from posattn.compile.lattice import WHOLE, ZERO, Kinds, Lattice, meant
+from posattn.compile.lattice import WHOLE, ZERO, Kinds, Lattice, Values, meant
 from posattn.compile.program import Program
 from posattn.compile.promise import first_state
 from posattn.compile.ranges import register_bounds
@@ -67,16 +67,17 @@ def _undecided(program: Program, domain: float) -> Iterator[str]:
         for slot, table in round_.receive.items():
             none = np.array([source is None for source in table])
             held[slot] = np.where(none, nothing, received_words(table, registers))
+        values = Values(kinds, held, ranges | words)
         for register, expression in round_.update.items():
             place = f"round {number}, register '{register}': "
             for part in walk(expression):
                 for decider, gaps, mend in _deciders(part):
-                    value = kinds.inside(kinds.of(decider, held, ranges | words), bounds(decider, ranges | words), gaps)
+                    value = kinds.inside(values.of(decider), bounds(decider, values.ranges), gaps)
                     if value is not None:
-                        free = kinds.place(None) in kinds.of(decider, held, ranges | words)
+                        free = kinds.place(None) in values.of(decider)
                         can = "can be any number" if free else f"can be {float(value):g}"
                         yield f"{place}{part} decides by {decider}, which {can}. {mend}"
-            registers = registers | {register: kinds.of(expression, held, ranges | words)}
+            registers = registers | {register: values.of(expression)}
 
 
 def _first_kinds(program: Program, kinds: Kinds) -> dict[str, np.ndarray]:
@@ -142,7 +143,8 @@ def _blurred(program: Program, domain: float, dtype: torch.dtype) -> list[str]:
                 f"move them by more than a quarter of a step. Use a smaller domain, or a coarser grid{wider}."
             )
 
-    register_errors(first_state(program, domain, numbers, off_grid=True), program.rounds, numbers, look)
+    start = first_state(program, domain, numbers, meant=True)
+    register_errors(start, program.rounds, numbers, meant=True, look=look)
     return list(dict.fromkeys(found))
 
 

@@ -34,17 +34,26 @@ def run(
     device: str | torch.device = "auto",
     reporter: Reporter | None = None,
     checkpoint_every: float = 60.0,
+    keep: bool = False,
 ) -> Store:
     """Train every trial that the store does not hold yet, and keep it there.
 
     A checkpoint is written every `checkpoint_every` seconds and on Ctrl-C; called again with the same trials, the run
-    goes on from there.
+    goes on from there. A finished trial of a task that its author has changed since is trained again, and its result
+    is replaced when the new one is there; with `keep` the old one stays.
     """
     require(checkpoint_every > 0, f"checkpoint_every={checkpoint_every}: seconds between checkpoints, above 0.")
     store, where = Store(out), devices.resolve(device)
     notes = store.prepare()
     asked = {trial.id: trial for trial in trials}
-    todo = [trial for trial in asked.values() if not store.finished(trial)]
+    outdated = {} if keep else {trial.id: trial.task for trial in asked.values() if store.outdated(trial)}
+    for task in sorted(set(outdated.values())):
+        count = list(outdated.values()).count(task)
+        notes.append(
+            f"task '{task}' has changed since {count} of its trials were finished: they are trained again and "
+            "replaced. --keep (keep=True) uses what is there."
+        )
+    todo = [trial for trial in asked.values() if trial.id in outdated or not store.finished(trial)]
     interrupted = _interrupted(store, asked, {trial.id for trial in todo})
     with reporter or Bar() as report, interruptible() as stopping, _memory_errors(where):
         for note in notes:

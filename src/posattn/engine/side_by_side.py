@@ -176,7 +176,7 @@ def _number(value: float) -> float | None:
 def _keep(fleet: Fleet, store: Store, history: list[list[dict[str, Any]]], *, seconds: float, beside: int) -> None:
     device = torch.cuda.get_device_name(fleet.device) if fleet.device.type == "cuda" else "cpu"
     for replica, (trial, diverged) in enumerate(zip(fleet.trials, fleet.divergence(), strict=True)):
-        if store.finished(trial):  # before an interruption
+        if store.finished(trial) and not store.outdated(trial):  # before an interruption
             continue
         metrics = {
             "scores": history[replica],

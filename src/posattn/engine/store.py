@@ -15,16 +15,20 @@ from typing import Any, Protocol, runtime_checkable
 
 import pandas as pd
 
+from posattn import tasks
 from posattn.engine import older
 from posattn.errors import PosattnError, require
 from posattn.files import make_folder, write_whole
 from posattn.nn.parts import Params
 from posattn.nn.weights import write_weights
+from posattn.tasks.source import source_hash
 from posattn.train import Trial, identity
 
 #: Raised when older versions can no longer read a store. In format 1 folders were named after ids of schema 1.
 FORMAT = 2
 MARKER = "store.json"
+#: The entry of metrics that tells what a user's task was when the result was made (`posattn.tasks.source`).
+SOURCE = "task_source"
 
 
 @runtime_checkable
@@ -95,6 +99,10 @@ class Store:
     def checkpoints(self) -> Path:
         return self.folder / "checkpoints"
 
+    def has(self, trial: Kept) -> bool:
+        """Whether there are metrics under the trial's id."""
+        return (self.path(trial) / "metrics.json").is_file()
+
     def finished(self, trial: Kept) -> bool:
         """Whether the trial's metrics are there. A folder of that name with another trial in it is an error."""
         folder = self.path(trial)
@@ -103,7 +111,15 @@ class Store:
                 _trial(folder / "trial.json").id == trial.id,
                 f"'{folder}' holds another trial than the one with this id: move it away.",
             )
-        return (folder / "metrics.json").is_file()
+        return self.has(trial)
+
+    def outdated(self, trial: Trial) -> bool:
+        """Whether a finished trial's task was a user's, and has changed since; a result that says nothing is not."""
+        metrics = self.path(trial) / "metrics.json"
+        now = source_hash(tasks.get(trial.task, **trial.task_options))
+        if now is None or not self.finished(trial):
+            return False
+        return _read(metrics).get(SOURCE, now) != now
 
     def write(self, trial: Kept, weights: Params | None, metrics: dict[str, Any]) -> None:
         """Keep a finished trial. Its metrics come last: without them it counts as never run."""
@@ -113,7 +129,9 @@ class Store:
         write_whole(folder / "trial.json", trial.to_json().encode())
         if isinstance(trial, Trial) and weights is not None:
             write_weights(folder / "weights.safetensors", trial.model, weights)
-        write_whole(folder / "metrics.json", json.dumps({"format": FORMAT} | metrics).encode())
+        source = source_hash(tasks.get(trial.task, **trial.task_options)) if isinstance(trial, Trial) else None
+        about = {"format": FORMAT} | ({SOURCE: source} if source is not None else {})
+        write_whole(folder / "metrics.json", json.dumps(about | metrics).encode())
 
     def rows(self, ids: Collection[str] | None = None) -> list[dict[str, Any]]:
         """Every score of every finished trial (or of those with these ids), beside everything that describes it."""
@@ -126,6 +144,7 @@ class Store:
                 continue
             metrics = _read(path, "format", "scores")
             _check_format(path, metrics["format"], "install that version to read it")
+            _check_scores(path, metrics["scores"])
             described = _flat(_read(path.parent / "trial.json"))
             run = {name: value for name, value in metrics.items() if name not in ("format", "scores")}
             rows += [{"trial": name} | described | run | score for score in metrics["scores"]]
@@ -159,6 +178,27 @@ def _trial(path: Path) -> Any:
         raise PosattnError(
             f"'{path}' cannot be read ({error}): remove the folder '{path.parent}' and run that trial again."
         ) from None
+
+
+def _check_scores(path: Path, scores: Any) -> None:
+    mend = f"remove the folder '{path.parent}' and run that trial again"
+    require(isinstance(scores, list), f"'{path}' cannot be read (its scores are a {type(scores).__name__}): {mend}.")
+    for at, score in enumerate(scores):
+        known = isinstance(score, dict) and isinstance(score.get("set"), str) and _whole(score.get("step"))
+        numbers = known and all(score.get(name) is None or _number(score[name]) for name in ("loss", "metric"))
+        require(
+            numbers,
+            f"'{path}' cannot be read (score {at} is {str(score)[:80]}, and it must have a set, a step, a loss and a "
+            f"metric): {mend}.",
+        )
+
+
+def _whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def _check_format(path: Path, written: Any, mend: str) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -30,6 +31,18 @@ class Architecture(ABC):
         super().__init_subclass__(**kwargs)
         if "kind" in cls.__dict__:
             ARCHITECTURES[cls.kind] = cls
+
+    def __post_init__(self) -> None:
+        """NumPy's scalars are numbers. Subclasses check the values after this."""
+        require(
+            hasattr(self, "kind"),
+            f"the architecture {type(self).__name__} has no kind: give its class one, a name of its own, as "
+            "kind = 'mine'.",
+        )
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            if isinstance(value, np.generic):
+                object.__setattr__(self, field.name, value.item())
 
     @abstractmethod
     def parameters(self) -> dict[str, Init]:
@@ -61,7 +74,7 @@ class Architecture(ABC):
 
     def form(self, *, device: torch.device, precision: str) -> Callable[..., Tensor]:
         """The form of `forward` that is fastest for training on a device, at a precision of `posattn.train`."""
-        # Autocast ends before the backward pass; one written by hand would then multiply two dtypes.
+        # Autocast rounds the products of the plain form one by one; folded matrices would be rounded once more.
         return self.forward if precision != "bf16" else half(self.plain, device)
 
     def label(self) -> str:

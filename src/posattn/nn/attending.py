@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from posattn.nn.parts import only_once, row_products
+from posattn.nn.parts import by_hand, only_once, row_products
 
 
 class _Attending(torch.autograd.Function):
@@ -72,4 +72,4 @@ def attending_layer(
     b: Float[Tensor, "replicas out"] | None,
 ) -> Float[Tensor, "replicas batch nodes out"]:
     """relu(u·M₀ + b + Σ_h softmax((u·N_h + c_h)·uᵀ)·u·M_h), sample by sample."""
-    return _Attending.apply(u, n, c, m, b)
+    return by_hand(_Attending.apply, u, n, c, m, b)

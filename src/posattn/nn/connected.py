@@ -31,6 +31,7 @@ class Connected(Architecture):
     widths: tuple[int, ...] = (100,)  # of the hidden layers, the first one first
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         require(
             isinstance(self.widths, (tuple, list)),
             f"widths={self.widths!r}: one whole number for every hidden layer, as ({self.widths!r},).",

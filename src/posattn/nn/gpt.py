@@ -66,6 +66,7 @@ class Gpt(Architecture):
     gelu: str = "erf"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         keep_whole(self, "vocabulary", "length", "embed_dim", "heads", "layers", least=1)
         check_heads(self.embed_dim, self.heads)
         keep_switches(self, "positional")

@@ -1,7 +1,7 @@
 """A positional Transformer whose attention selects: every weight 0 or 1, so mixing nodes is an index.
 
 n reads for every head instead of n² products, and the same output bit for bit: a sum of one word and zeros is that
-word.
+word, in any order of summation, unless a GPU is told to round products to TF32. All other products are the same ones.
 """
 
 import torch

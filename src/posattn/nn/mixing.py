@@ -16,7 +16,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from posattn.nn.parts import only_once
+from posattn.nn.parts import by_hand, only_once
 
 #: Largest side of a mixing matrix that the kernel of `posattn.nn.wide` takes.
 MOST_ROWS = 64
@@ -101,7 +101,7 @@ def mixed_layer(
     replicas, nodes, into, batch = state.shape
     mixed = matrices.shape[1]
     if mixed * into > matrices.shape[3]:
-        return _Mixed.apply(state, attention, matrices, bias)
+        return by_hand(_Mixed.apply, state, attention, matrices, bias)
     beside = torch.bmm(attention.flatten(1, 2), state.flatten(2)).view(replicas, mixed, nodes, into, batch)
     return columns(beside.transpose(1, 2).flatten(2, 3), matrices.flatten(1, 2), bias).relu()
 

@@ -8,10 +8,10 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from posattn import checks
-from posattn.errors import require, unknown
+from posattn.errors import require
 from posattn.nn.architecture import Architecture, build
 from posattn.nn.numeric import GIVEN, Numeric
-from posattn.nn.parts import Params
+from posattn.nn.parts import Params, owned
 from posattn.nn.weights import read_weights, write_weights
 
 Described = TypeVar("Described", bound=Architecture)
@@ -50,9 +50,9 @@ class Model(nn.Module, Generic[Described]):
         learned = architecture.parameters()
         for name, tensor in tensors.items():
             if name in learned:
-                self.register_parameter(name, nn.Parameter(tensor))
+                self.register_parameter(name, nn.Parameter(owned(tensor)))
             else:
-                self.register_buffer(name, tensor)
+                self.register_buffer(name, owned(tensor))
 
     def replica(self) -> Params:
         """Everything the forward pass needs, as a fleet of one."""
@@ -88,10 +88,14 @@ class Model(nn.Module, Generic[Described]):
 
 
 def model_of(architecture: Architecture, tensors: Params) -> Model[Any]:
-    """The module of a given architecture with given weights."""
+    """The module of a given architecture with a copy of given weights."""
     checks.instance("architecture", architecture, Architecture, fix="describe the model, as posattn.nn.Positional()")
-    if architecture.kind not in MODELS:
-        raise unknown("model, none was declared for architecture", architecture.kind, MODELS)
+    described = type(architecture).__name__
+    require(
+        architecture.kind in MODELS,
+        f"the architecture {described} (kind '{architecture.kind}') has no model: write its module, a subclass of "
+        f"posattn.nn.Model with describes = {described}.",
+    )
     checks.instance(
         "tensors", tensors, dict, fix="pass the weights by name, as architecture.init(generator) draws them"
     )

@@ -42,6 +42,7 @@ class Numeric(Architecture):
     constants_dim: int | None = None
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         keep_whole(self, "length", "in_dim", "out_dim", "embed_dim", "heads", "hidden_dim", least=1)
         check_heads(self.embed_dim, self.heads)
         keep_whole(self, "scratchpad", least=0)

@@ -6,6 +6,7 @@ without the second it has no bias. Maps that every layer has are stacked: (repli
 """
 
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
@@ -128,6 +129,29 @@ def attention_weights(
         later = torch.ones(logits.shape[-2:], dtype=torch.bool, device=logits.device).triu(1)
         logits = logits.masked_fill(later, float("-inf"))
     return logits.softmax(-1)
+
+
+def owned(tensor: Tensor) -> Tensor:
+    """A copy in memory of its own, aligned as torch aligns every new tensor.
+
+    Tensors from a file, a NumPy array or a larger buffer may start at any address, and some CPUs round the product of
+    such a tensor differently: the same weights would give another output.
+    """
+    return tensor.detach().clone(memory_format=torch.contiguous_format)
+
+
+def by_hand(function: Callable[..., Tensor], *tensors: Tensor | None) -> Tensor:
+    """A function with a hand-written backward pass, also under autocast: then all of it in autocast's dtype.
+
+    Autocast would round some of its products and not others, and ends before the backward pass, which would multiply
+    two dtypes. Rounded before the function, every gradient is cast back by autograd.
+    """
+    kind = next(x for x in tensors if x is not None).device.type
+    if not torch.is_autocast_enabled(kind):
+        return function(*tensors)
+    rounded = [None if x is None else x.to(torch.get_autocast_dtype(kind)) for x in tensors]
+    with torch.autocast(kind, enabled=False):
+        return function(*rounded)
 
 
 def only_once() -> None:

@@ -60,6 +60,7 @@ class Selector(Architecture):
     blocks: str = "all"  # "surviving": without those that the population gradient leaves at 0
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         keep_whole(self, "length", "dim", least=1)
         for what, value, known in (
             ("encoding", self.encoding, ENCODINGS),
@@ -190,8 +191,9 @@ class Selector(Architecture):
         """e_query from the encodings of the subset, E_yᵀ."""
         if self.query == "sum" or self.encoding == "one-hot":
             return chosen.sum(2)
-        coefficients = solve_ones(chosen @ chosen.mT)
-        return (coefficients.unsqueeze(-2) @ chosen).squeeze(-2)
+        with torch.autocast(chosen.device.type, enabled=False):  # what autocast would round, the inverse magnifies
+            coefficients = solve_ones(chosen @ chosen.mT)
+            return (coefficients.unsqueeze(-2) @ chosen).squeeze(-2)
 
     def measures(self, p: Params) -> dict[str, Float[Tensor, "replicas"]]:
         """How well W and V point to the ground truth, W* = [0; I] and V* = [I, 0], and how large their blocks are.

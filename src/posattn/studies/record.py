@@ -1,13 +1,13 @@
-"""What a study was asked for: which preset and tasks, and how many seeds of each model. Kept beside the results.
+"""What a study was asked for: which preset and options, which tasks, how many seeds of each model.
 
-Models may be added one by one, `--model standard --seeds 3` after ten seeds of the others: the record then holds them
-together, and the tables show how many seeds each one has. Another preset, other tasks or other options begin a new
-record; another language model begins its own arms anew.
+It says which trials a report looks for; the report shows all of them that the store has, whichever command made them.
+So tasks, models and seeds may be added one by one. Another preset or other options begin a new record; another language
+model begins its own arms anew.
 """
 
 import json
 import shlex
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -15,13 +15,13 @@ from typing import Any
 from posattn.engine import Store
 from posattn.errors import PosattnError, require
 from posattn.files import make_folder, write_whole
-from posattn.studies.base import get
+from posattn.studies.base import Study, get
 
 #: Raised when older versions can no longer read a record. Format 2 knew fewer choices (`Study.formerly`).
 FORMAT = 3
 
 #: What must agree for two records to be of the same run.
-_SAME = ("study", "preset", "tasks", "choices")
+_SAME = ("study", "preset", "choices")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,32 +33,43 @@ class Record:
     tasks: tuple[str, ...]
     language_model: str | None = None
     choices: dict[str, str] = field(default_factory=dict)  # those that are not the study's defaults
-    seeds: dict[str, int] = field(default_factory=dict)  # by arm; an arm that is not here is not in the tables
+    seeds: dict[str, int] = field(default_factory=dict)  # by arm, the most that were asked for
     left_out: dict[str, str] = field(default_factory=dict)  # arms that could not be run, and why
 
     def joined(self, older: "Record | None", *, readers: Collection[str] = ()) -> "Record":
-        """This record and what an older one holds of other arms, where both are of the same run.
+        """This record and what an older one has besides, where both are of the same preset and options.
 
         `readers` are the arms that are language models: another language model leaves nothing of them.
         """
         if older is None or any(getattr(self, name) != getattr(older, name) for name in _SAME):
             return self
-        gone = readers if self.language_model != older.language_model else ()
-        seeds = {arm: count for arm, count in older.seeds.items() if arm not in gone} | self.seeds
+        model = self.language_model or older.language_model
+        gone = readers if model != older.language_model else ()
+        seeds = {arm: count for arm, count in older.seeds.items() if arm not in gone}
+        seeds |= {arm: max(count, seeds.get(arm, 0)) for arm, count in self.seeds.items()}
         left_out = {arm: why for arm, why in older.left_out.items() if arm not in gone} | self.left_out
         left_out = {arm: why for arm, why in left_out.items() if arm not in seeds}
-        return replace(self, seeds=seeds, left_out=left_out)
+        tasks = tuple(dict.fromkeys((*older.tasks, *self.tasks))) if older.tasks and self.tasks else ()
+        return replace(self, tasks=tasks, language_model=model, seeds=seeds, left_out=left_out)
 
-    def commands(self, arms: list[str]) -> list[str]:
-        """The commands that give these results; `arms` are all that the study has."""
-        by_count: dict[int, list[str]] = {}
-        for arm, count in self.seeds.items():
-            by_count.setdefault(count, []).append(arm)
-        return [self._command([] if set(some) == set(arms) else some, count) for count, some in by_count.items()]
+    def commands(self, study: Study, counts: Mapping[str, Mapping[str, int]]) -> list[str]:
+        """The commands that give so many seeds of each model, by task."""
+        alike: dict[tuple[tuple[str, int], ...], list[str]] = {}
+        for task, models in counts.items():
+            alike.setdefault(tuple(models.items()), []).append(task)
+        found = []
+        for models, tasks in alike.items():
+            arms = set(study.arms(tuple(tasks), self.preset))
+            by_count: dict[int, list[str]] = {}
+            for arm, count in models:
+                by_count.setdefault(count, []).append(arm)
+            named = [] if set(tasks) == set(study.tasks) else tasks
+            found += [self._command(named, [] if set(some) == arms else some, n) for n, some in by_count.items()]
+        return found
 
-    def _command(self, arms: list[str], seeds: int) -> str:
+    def _command(self, tasks: list[str], arms: list[str], seeds: int) -> str:
         words = ["posattn", "run", self.study]
-        words += [word for task in self.tasks for word in ("--task", task)]
+        words += [word for task in tasks for word in ("--task", task)]
         words += [word for arm in arms for word in ("--model", arm)]
         words += ["--preset", self.preset, "--seeds", str(seeds)]
         words += [word for name, value in self.choices.items() for word in ("--option", f"{name}={value}")]

@@ -1,5 +1,6 @@
 """What came out of a study: every seed's figure at every point, beside the published ones, read from the store."""
 
+import itertools
 import json
 import math
 import os
@@ -29,7 +30,7 @@ from posattn.train.pretrained import Unreachable
 
 @dataclass(frozen=True)
 class Point:
-    """One cell of a study: our figure for every seed, and the published ones."""
+    """One cell of a study: our figure for every finished seed, and the published ones."""
 
     task: str
     arm: str
@@ -37,6 +38,7 @@ class Point:
     x: float
     ours: tuple[float, ...]
     published: tuple[float, ...]
+    seeds: tuple[int, ...]
 
     @property
     def median(self) -> float:
@@ -64,6 +66,7 @@ class Results:
     devices: tuple[str, ...]
     versions: tuple[str, ...]
     diverged: int
+    counts: Mapping[str, Mapping[str, int]]  # by task and arm, how many seeds are finished
     unparseable: dict[str, tuple[int, int]]  # by arm: answers in words that hold no number, of how many
 
     @property
@@ -73,7 +76,7 @@ class Results:
     @property
     def commands(self) -> list[str]:
         """The commands that give these results."""
-        return self.record.commands(self.study.arms(self.record.tasks, self.preset))
+        return self.record.commands(self.study, self.counts)
 
 
 def run(
@@ -86,19 +89,21 @@ def run(
     device: str | torch.device = "auto",
     out: str | os.PathLike[str] = "runs",
     reporter: Reporter | None = None,
+    keep: bool = False,
 ) -> Results:
     """Train what is missing, write down what was asked for, and read the results back from the store.
 
-    With `arms` only some models are trained; what an earlier run of the same preset and tasks has of the others stays,
-    and so does its language model where none is given.
+    They are all that the store has of the study at this preset and with these options, from earlier runs too. Where
+    `arms` names a language model and none is given, it is that of the earlier run.
     """
     tasks = tuple(dict.fromkeys(tasks))
     older = record.read(Store(out), study.name) if arms else None
-    if older is not None and (older.preset, older.tasks) == (preset, tasks) and study.language_model is None:
+    if older is not None and older.preset == preset and study.language_model is None:
         study = study if older.language_model is None else study.using(older.language_model)
     cases, count = study.chosen(tasks, preset, arms), study.seed_count(preset, seeds)
     trials = [(case, case.seeded(seed)) for case in cases for seed in range(count)]
-    store = engine.run([t for _, t in trials if isinstance(t, Trial)], out=out, device=device, reporter=reporter)
+    trained = [trial for _, trial in trials if isinstance(trial, Trial)]
+    store = engine.run(trained, out=out, device=device, reporter=reporter, keep=keep)
     left_out: dict[str, str] = {}
     for case, trial in trials:
         if isinstance(trial, Computed):
@@ -119,7 +124,7 @@ def run(
     )
     readers = {case.arm for case in study.chosen(tasks, preset) if isinstance(case.trial, LanguageTrial)}
     # Read again: another model may have been added while this one was trained.
-    asked = asked.joined(record.read(store, study.name) if arms else None, readers=readers)
+    asked = asked.joined(_older(store, study.name, strict=bool(arms)), readers=readers)
     require(
         bool(asked.seeds),
         f"nothing of study '{study.name}' could be run, {', '.join(left_out)} was all that was asked for: name other "
@@ -129,38 +134,65 @@ def run(
     return results(study.name, out)
 
 
+def _older(store: Store, name: str, *, strict: bool) -> Record | None:
+    """The record of the last run; one that cannot be read is an error, or makes way for the new one."""
+    try:
+        return record.read(store, name)
+    except PosattnError:
+        if strict:
+            raise
+        return None
+
+
 def results(name: str, out: str | os.PathLike[str] = "runs") -> Results:
-    """The results of the last run of a study below a folder."""
+    """All that is finished of a study below a folder, at the preset and with the options of its last run."""
     study, store = get(name), Store(out)
     made = record.read(store, name)
+    nothing = f"study '{name}' has no finished run below '{store.folder}': start it, posattn run {name}."
     if made is None:
-        raise PosattnError(f"study '{name}' has no finished run below '{store.folder}': start it, posattn run {name}.")
+        raise PosattnError(nothing)
     if made.language_model is not None:
         study = study.using(made.language_model)
     if made.choices:
         study = study.choosing(made.choices)
-    cases = study.chosen(made.tasks, made.preset, tuple(made.seeds))
-    ids = {case.seeded(seed).id: case for case in cases for seed in range(made.seeds[case.arm])}
+    counts: dict[str, dict[str, int]] = {}
+    finished: list[tuple[Case, tuple[int, ...]]] = []
+    for task in study.tasks:
+        for case in study.cases(task, made.preset):
+            seeds = _seeds(case, store, made)
+            if seeds:
+                finished.append((case, seeds))
+                arms = counts.setdefault(task, {})
+                arms[case.arm] = max(len(seeds), arms.get(case.arm, 0))
+    require(bool(finished), nothing)
+    ids = {case.seeded(seed).id: case for case, seeds in finished for seed in seeds}
     rows = _rows(store, set(ids))
-    missing = [case for trial, case in ids.items() if trial not in rows]
-    require(
-        not missing,
-        f"{len(missing)} trials of study '{name}' are not finished (the first: {missing[0].arm} on {missing[0].task}): "
-        f"run it again, {'; '.join(made.commands(study.arms(made.tasks, made.preset)))}."
-        if missing
-        else "",
-    )
     everything = [row for found in rows.values() for row in found]
     return Results(
         study=study,
         record=made,
-        points=tuple(_points(study, made.preset, cases, made.seeds, rows, store)),
-        cases=tuple(cases),
+        points=tuple(_points(study, made.preset, finished, rows, store)),
+        cases=tuple(case for case, _ in finished),
         devices=tuple(sorted({row["device"] for row in everything})),
         versions=tuple(sorted({row["version"] for row in everything})),
         diverged=len({row["trial"] for row in everything if row["diverged_at"] is not None}),
+        counts=counts,
         unparseable=_unparseable(ids, rows),
     )
+
+
+def _seeds(case: Case, store: Store, made: Record) -> tuple[int, ...]:
+    """The finished seeds of a case: of those that were ever asked for, and of those that follow them without a gap."""
+    most = made.seeds.get(case.arm, max(made.seeds.values()))
+    first, found = case.seeded(0).id, []
+    for seed in itertools.count():
+        trial = case.seeded(seed)
+        again = seed > 0 and trial.id == first  # chance has no part in it
+        if seed >= most and (again or not store.has(trial)):
+            return tuple(found)
+        if store.has(trial):
+            found.append(seed)
+    return ()
 
 
 def _unparseable(ids: dict[str, Case], rows: dict[str, list[dict[str, Any]]]) -> dict[str, tuple[int, int]]:
@@ -189,29 +221,28 @@ def _last(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def _points(
     study: Study,
     preset: str,
-    cases: list[Case],
-    seeds: dict[str, int],
+    finished: list[tuple[Case, tuple[int, ...]]],
     rows: dict[str, list[dict[str, Any]]],
     store: Store,
 ) -> list[Point]:
     points = []
     followed = list(dict.fromkeys(panel.score for panel in study.panels(preset)))
-    for case in cases:
-        trials = [case.seeded(seed) for seed in range(seeds[case.arm])]
+    for case, seeds in finished:
+        trials = [case.seeded(seed) for seed in seeds]
         ends = [_last(rows[trial.id]) for trial in trials]
         if study.figures:
             derived = [_derived(study, case, end, store.path(trial)) for trial, end in zip(trials, ends, strict=True)]
             for name in study.figures:
                 assert case.x is not None
                 ours = tuple(float(found[name]) for found in derived)
-                points.append(Point(case.task, case.arm, name, case.x, ours, ()))
+                points.append(Point(case.task, case.arm, name, case.x, ours, (), seeds))
         elif followed:
-            points += _through_training(case, [rows[trial.id] for trial in trials], followed)
+            points += _through_training(case, seeds, [rows[trial.id] for trial in trials], followed)
         else:
             for name, members in _groups(case).items():
                 ours = tuple(_score(study, end, members) for end in ends)
                 for panel, x in study.places(case, name):
-                    points.append(Point(panel, case.arm, name, x, ours, tuple(case.published(name))))
+                    points.append(Point(panel, case.arm, name, x, ours, tuple(case.published(name)), seeds))
     return points
 
 
@@ -227,14 +258,16 @@ def _derived(study: Study, case: Case, rows: list[dict[str, Any]], folder: Path)
     return found
 
 
-def _through_training(case: Case, rows: list[list[dict[str, Any]]], followed: list[str]) -> list[Point]:
+def _through_training(
+    case: Case, seeds: tuple[int, ...], rows: list[list[dict[str, Any]]], followed: list[str]
+) -> list[Point]:
     """A point for every score that is followed and every step that has it."""
     values: dict[tuple[str, int], list[float]] = defaultdict(list)
     for seed in rows:
         for row in seed:
             if row["set"] in followed:
                 values[row["set"], row["step"]].append(math.inf if row["loss"] is None else row["loss"])
-    return [Point(case.task, case.arm, name, step, tuple(found), ()) for (name, step), found in values.items()]
+    return [Point(case.task, case.arm, name, step, tuple(found), (), seeds) for (name, step), found in values.items()]
 
 
 def _groups(case: Case) -> dict[str, list[str]]:

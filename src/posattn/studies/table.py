@@ -20,7 +20,8 @@ def shown(results: Results) -> list[Point]:
     """All points; of those that were followed through training, the ones at some shares of all steps."""
     if not results.study.panels(results.preset):
         return list(results.points)
-    last = {arm: max(point.x for point in results.points if point.arm == arm) for arm in results.record.seeds}
+    arms = dict.fromkeys(point.arm for point in results.points)
+    last = {arm: max(point.x for point in results.points if point.arm == arm) for arm in arms}
     steps = {arm: {round(share * end) for share in MILESTONES} for arm, end in last.items()}
     scores = dict.fromkeys(panel.score for panel in results.study.panels(results.preset))
     return [
@@ -40,7 +41,7 @@ def header(results: Results) -> tuple[str, ...]:
 
 
 def _counted(results: Results) -> bool:
-    return len(set(results.record.seeds.values())) > 1
+    return len({point.seeds for point in results.points}) > 1
 
 
 def _by_scale(results: Results) -> bool:
@@ -88,8 +89,10 @@ def footnotes(results: Results) -> list[str]:
 
 
 def _seeds(results: Results) -> str:
-    count = max(results.record.seeds.values())
-    return "seed 0" if count == 1 else f"seeds 0 … {count - 1}" if not _counted(results) else "seeds 0, 1, …"
+    seeds = results.points[0].seeds
+    if _counted(results) or seeds != tuple(range(len(seeds))):
+        return "the seeds that are finished"
+    return "seed 0" if len(seeds) == 1 else f"seeds 0 … {len(seeds) - 1}"
 
 
 def markdown(results: Results) -> str:
@@ -105,7 +108,7 @@ def csv(results: Results) -> str:
     lines = ["study,preset,task,arm,x,test_set,seed,value,published_median"]
     for point in results.points:
         reference = "" if point.published_median is None else repr(point.published_median)
-        for seed, value in enumerate(point.ours):
+        for seed, value in zip(point.seeds, point.ours, strict=True):
             lines.append(
                 f'{results.study.name},{results.preset},{point.task},"{point.arm}",{point.x:g},{point.test_set},'
                 f"{seed},{value!r},{reference}"

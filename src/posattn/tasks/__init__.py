@@ -25,7 +25,7 @@ REGISTRY: dict[str, Any] = {
 }
 
 #: What makes a task that task, and is no option.
-FIXED = ("name", "summary", "function", "nodes_per_number", "every_token", "operations")
+FIXED = ("name", "summary", "function", "nodes_per_number", "every_token", "operations", "version")
 
 
 def names() -> list[str]:

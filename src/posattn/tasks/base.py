@@ -30,6 +30,8 @@ class Task(ABC):
     name: str
     summary: str
     metric_name: str
+    #: Raised by whoever changes what a task computes: results of another version are other results.
+    version: int = 1
 
     #: `sample(count, *, generator, ...)` draws `count` inputs and their exact targets. Its other options belong to
     #: the task; the same generator state gives the same data.
@@ -94,6 +96,17 @@ def check_dtype(dtype: torch.dtype) -> None:
     require(
         isinstance(dtype, torch.dtype) and dtype.is_floating_point,
         f"dtype={dtype!r}: numbers are floating point, whole or not. Use torch.float32.",
+    )
+
+
+def check_scored(name: str, prediction: Tensor, target: Tensor, *, axes: int) -> None:
+    """Prediction and target must agree in shape: what broadcasts would be scored against the wrong numbers."""
+    checks.tensor(f"task '{name}': the prediction", prediction)
+    checks.tensor(f"task '{name}': the target", target)
+    require(
+        prediction.shape == target.shape and target.dim() >= axes,
+        f"task '{name}': the prediction has shape {tuple(prediction.shape)} and the target {tuple(target.shape)}: both "
+        f"must have the same, of at least {axes} axes.",
     )
 
 

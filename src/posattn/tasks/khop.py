@@ -137,8 +137,16 @@ class KHopTask(Task):
         target: Int[Tensor, "*replicas batch nodes"],
     ) -> Float[Tensor, "*replicas"]:
         """Cross-entropy over all positions."""
+        self._check_scored(prediction, target)
         log_probability = prediction.log_softmax(-1).gather(-1, target.unsqueeze(-1)).squeeze(-1)
         return -log_probability.mean(dim=(-2, -1))
+
+    def _check_scored(self, prediction: Tensor, target: Tensor) -> None:
+        require(
+            prediction.shape[:-1] == target.shape and target.dim() >= 2,
+            f"task '{self.name}': the prediction has shape {tuple(prediction.shape)} and the target "
+            f"{tuple(target.shape)}: the prediction must have one axis more, with a logit for every token.",
+        )
 
     def metric(
         self,
@@ -146,6 +154,7 @@ class KHopTask(Task):
         target: Int[Tensor, "*replicas batch nodes"],
     ) -> Float[Tensor, "*replicas"]:
         """The share of letters found; position 0, always blank, is left out."""
+        self._check_scored(prediction, target)
         right: Bool[Tensor, "*replicas batch nodes"] = prediction.argmax(-1) == target
         return right[..., 1:].to(prediction.dtype).mean(dim=(-2, -1))
 

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from posattn.checks import choice, switch
 from posattn.errors import require
-from posattn.tasks.base import Task, check_described, check_inputs, drawing_device
+from posattn.tasks.base import Task, check_described, check_inputs, check_scored, drawing_device
 from posattn.tasks.intervals import sample_numbers
 
 LABEL_GLYPHS = "ABDEGHIJKLMNOPQRSTUV" + "WXYZΓΔΘΛΞΠΣΦΨΩαβγδεζ"  # ids 1–20 for training, 21–40 held out
@@ -145,12 +145,14 @@ class MixedTask(Task):
         self, prediction: Float[Tensor, "*replicas batch 1"], target: Float[Tensor, "*replicas batch 1"]
     ) -> Float[Tensor, "*replicas"]:
         """Mean squared error of the answer, read at node 0."""
+        check_scored(self.name, prediction, target, axes=2)
         return (prediction - target).square().mean(dim=(-2, -1))
 
     def metric(
         self, prediction: Float[Tensor, "*replicas batch 1"], target: Float[Tensor, "*replicas batch 1"]
     ) -> Float[Tensor, "*replicas"]:
         """Mean absolute error relative to the target, which is taken as at least one cent."""
+        check_scored(self.name, prediction, target, axes=2)
         return ((prediction - target).abs() / target.abs().clamp(min=0.01)).mean(dim=(-2, -1))
 
     def example(self) -> str:

@@ -5,7 +5,7 @@ maximum subarray sum, and sorting; min-sum is a generator of theirs without a pu
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import torch
@@ -14,7 +14,7 @@ from torch import Tensor
 
 from posattn.checks import choice, keep_switches, keep_whole, whole
 from posattn.errors import require
-from posattn.tasks.base import Shape, Task, check_described, check_numbers, drawing_device
+from posattn.tasks.base import Shape, Task, check_described, check_numbers, check_scored, drawing_device
 from posattn.tasks.intervals import sample_numbers
 
 #: A sample counts as solved when every output is within this much of the target, relative plus absolute.
@@ -42,6 +42,7 @@ class NumericTask(Task):
     summary: str
     function: ListFunction
     nodes_per_number: int = 1
+    version: int = field(default=1, kw_only=True)
 
     metric_name = "accuracy"
 
@@ -112,12 +113,14 @@ class NumericTask(Task):
         self, prediction: Float[Tensor, "*replicas batch nodes 1"], target: Float[Tensor, "*replicas batch nodes 1"]
     ) -> Float[Tensor, "*replicas"]:
         """Mean squared error over samples and nodes."""
+        check_scored(self.name, prediction, target, axes=3)
         return (prediction - target).square().mean(dim=(-3, -2, -1))
 
     def metric(
         self, prediction: Float[Tensor, "*replicas batch nodes 1"], target: Float[Tensor, "*replicas batch nodes 1"]
     ) -> Float[Tensor, "*replicas"]:
         """The share of samples whose outputs are all within rtol = atol = 0.1 of the target."""
+        check_scored(self.name, prediction, target, axes=3)
         near = (prediction - target).abs() <= ACCURACY_TOLERANCE * (1 + target.abs())
         return near.all(dim=-1).all(dim=-1).to(prediction.dtype).mean(dim=-1)
 

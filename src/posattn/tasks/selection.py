@@ -13,7 +13,7 @@ from torch import Tensor
 
 from posattn.checks import choice, keep_real, keep_switches, whole
 from posattn.errors import require
-from posattn.tasks.base import Task, check_described, check_dtype, check_inputs, drawing_device
+from posattn.tasks.base import Task, check_described, check_dtype, check_inputs, check_scored, drawing_device
 
 REDRAWS = ("sample", "step")
 
@@ -112,6 +112,7 @@ class SelectionTask(Task):
     def metric(self, prediction: Tensor, target: Tensor) -> Tensor:
         """Squared error, summed over coordinates, averaged over samples (and tokens)."""
         averaged = (-2, -1) if self.every_token else (-1,)
+        check_scored(self.name, prediction, target, axes=1 + len(averaged))
         return (prediction - target).square().sum(-1).mean(dim=averaged)
 
     def example(self) -> str:

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from posattn.checks import number, switch, whole
 from posattn.errors import require
-from posattn.tasks.base import Shape, Task, check_described, check_numbers, drawing_device
+from posattn.tasks.base import Shape, Task, check_described, check_numbers, check_scored, drawing_device
 from posattn.tasks.intervals import sample_numbers
 from posattn.tasks.numeric import ACCURACY_TOLERANCE
 
@@ -102,6 +102,7 @@ class ShortestPathTask(Task):
         target: Float[Tensor, "*replicas batch nodes nodes"],
     ) -> Float[Tensor, "*replicas"]:
         """Mean squared error over samples and the upper triangle."""
+        check_scored(self.name, prediction, target, axes=3)
         return (prediction - target)[..., *_upper(target)].square().mean(dim=(-2, -1))
 
     def metric(
@@ -110,6 +111,7 @@ class ShortestPathTask(Task):
         target: Float[Tensor, "*replicas batch nodes nodes"],
     ) -> Float[Tensor, "*replicas"]:
         """The share of samples whose scored distances are all within rtol = atol = 0.1."""
+        check_scored(self.name, prediction, target, axes=3)
         near = (prediction - target).abs() <= ACCURACY_TOLERANCE * (1 + target.abs())
         return near[..., *_upper(target)].all(dim=-1).to(prediction.dtype).mean(dim=-1)
 

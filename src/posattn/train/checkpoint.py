@@ -3,8 +3,8 @@
 A fleet's checkpoints lie in a folder named after its trial ids, one file each, named after the step. At least the two
 newest are kept, so that a damaged one costs only the steps since the one before it. Beside them lies the list of the
 fleet's trials from its first step on: some of them may be finished and stored when the fleet is interrupted, and it
-ends bit for bit where it would have only when it is put together again whole. (On the CPU that holds for one number of
-cores: it decides which replicas share a product.)
+ends bit for bit where it would have only when it is put together again whole. (That holds on one machine. Another CPU
+or GPU rounds differently, and on the CPU the number of cores decides which replicas share a product.)
 """
 
 import contextlib

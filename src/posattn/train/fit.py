@@ -18,6 +18,11 @@ Shapes = tuple[tuple[int, ...], ...]
 def sample_shapes(trial: Trial) -> dict[str, Shapes]:
     """Shapes of one sample's inputs and target: in the training data, by length, and in each test set."""
     task = tasks.get(trial.task, **trial.task_options)
+    require(
+        task.version == trial.task_version,
+        f"trial {trial.id} is of version {trial.task_version} of task '{task.name}', and version {task.version} is "
+        "registered: register that one, or describe the trial anew.",
+    )
     drawn = {f"data of length {length}": options_at(trial, length) for length in trial.data.lengths}
     drawn = drawn or {"data": options_at(trial, None)}
     counts = dict.fromkeys(drawn, trial.optimiser.steps * trial.data.batch)

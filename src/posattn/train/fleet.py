@@ -1,8 +1,9 @@
 """A fleet: trials of one shape, trained together as one batched program.
 
-Replica k of a fleet gives the result of trial k alone: it has its own weights, data, shuffling, learning rate and
-schedule, and nothing it computes depends on the others. A replica whose loss or gradient is no longer finite is marked
-and frozen, and the others go on.
+Replica k of a fleet gives the result of trial k alone, up to rounding: it has its own weights, data, shuffling,
+learning rate and schedule, and nothing it computes depends on the others. A product over several replicas may be added
+up in another order than that of one, so the last bits may differ. A replica whose loss or gradient is no longer finite
+is marked and frozen, and the others go on.
 """
 
 import dataclasses

@@ -22,6 +22,7 @@ class FlatParameters:
     def __init__(self, architectures: list[Architecture], tensors: list[Params], *, chunk: int) -> None:
         self.architecture = architectures[0].united(architectures)
         self.architectures = architectures
+        self.own_shapes = [architecture.shapes() for architecture in architectures]
         learned = self.architecture.parameters()
         replicas = len(tensors)
         example = next(iter(tensors[0].values()))
@@ -57,7 +58,7 @@ class FlatParameters:
 
     def _own(self, flat: Tensor, name: str, replica: int) -> Tensor:
         """What a replica has of one parameter: all of it, or a corner where others are wider."""
-        corner = tuple(slice(size) for size in self.architectures[replica].shapes()[name])
+        corner = tuple(slice(size) for size in self.own_shapes[replica][name])
         return self.view(flat, name)[replica][corner]
 
     def _leaves(self, start: int, end: int) -> Params:

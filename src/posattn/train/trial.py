@@ -145,7 +145,10 @@ class Evaluation:
 @identity.register
 @dataclass(frozen=True, kw_only=True)
 class Trial:
-    """One training run."""
+    """One training run.
+
+    `task_version` is the version of the task as it is registered, unless a trial of another one is described.
+    """
 
     task: str
     model: nn.Architecture
@@ -155,6 +158,7 @@ class Trial:
     task_options: Options = field(default_factory=dict)
     precision: str = "float32"
     seed: int = 0
+    task_version: int | None = None
 
     def __post_init__(self) -> None:
         require(
@@ -169,8 +173,10 @@ class Trial:
             )
         identity.settle(self)
         check_options("task", self.task_options, what="task_options")
-        tasks.get(self.task, **self.task_options)
-        check_whole(seed=self.seed)
+        task = tasks.get(self.task, **self.task_options)
+        if self.task_version is None:
+            object.__setattr__(self, "task_version", task.version)
+        check_whole(seed=self.seed, task_version=self.task_version)
         for name in ("encoding", "constants"):
             require(
                 getattr(self.model, name, None) != GIVEN,
@@ -190,13 +196,17 @@ class Trial:
 
     @cached_property
     def _id(self) -> str:
-        differing = identity.reduced(self)
+        differing = self._versioned(identity.reduced(self))
         if self.evaluation.sets:
             differing["evaluation"]["sets"] = own_options(self.evaluation.sets, self.data.options)
         return identity.identify(differing)
 
+    def _versioned(self, fields: dict[str, Any]) -> dict[str, Any]:
+        """Fields without the version of the task where that is 1, which it was before tasks had versions."""
+        return {name: value for name, value in fields.items() if name != "task_version" or value != 1}
+
     def to_json(self) -> str:
-        return identity.dumps({"schema": identity.SCHEMA} | identity.described(self))
+        return identity.dumps({"schema": identity.SCHEMA} | self._versioned(identity.described(self)))
 
     @classmethod
     def from_json(cls, text: str | bytes) -> "Trial":
@@ -212,7 +222,7 @@ class Trial:
                 "optimiser": Optimiser(**fields["optimiser"]),
                 "model": nn.from_json(identity.dumps(fields["model"])),
             }
-            return cls(**fields | parts)
+            return cls(**{"task_version": 1} | fields | parts)
         except (TypeError, KeyError, ValueError, AttributeError) as error:
             raise error if isinstance(error, PosattnError) else identity.no_trial(text, error) from None
 
