@@ -104,6 +104,10 @@ def check_scored(name: str, prediction: Tensor, target: Tensor, *, axes: int) ->
     checks.tensor(f"task '{name}': the prediction", prediction)
     checks.tensor(f"task '{name}': the target", target)
     require(
+        prediction.is_floating_point() and target.is_floating_point(),
+        f"task '{name}': the prediction is {prediction.dtype} and the target {target.dtype}: both are floating point.",
+    )
+    require(
         prediction.shape == target.shape and target.dim() >= axes,
         f"task '{name}': the prediction has shape {tuple(prediction.shape)} and the target {tuple(target.shape)}: both "
         f"must have the same, of at least {axes} axes.",

@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from posattn.checks import keep_whole, switch, whole
+from posattn.checks import keep_whole, switch, tensor, whole
 from posattn.errors import require
 from posattn.tasks.base import Task, check_described, check_inputs, drawing_device
 
@@ -142,6 +142,13 @@ class KHopTask(Task):
         return -log_probability.mean(dim=(-2, -1))
 
     def _check_scored(self, prediction: Tensor, target: Tensor) -> None:
+        tensor(f"task '{self.name}': the prediction", prediction)
+        tensor(f"task '{self.name}': the target", target)
+        require(
+            prediction.is_floating_point() and target.dtype == torch.int64,
+            f"task '{self.name}': the prediction is {prediction.dtype} and the target {target.dtype}: logits are "
+            "floating point, tokens int64.",
+        )
         require(
             prediction.shape[:-1] == target.shape and target.dim() >= 2,
             f"task '{self.name}': the prediction has shape {tuple(prediction.shape)} and the target "

@@ -15,7 +15,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from posattn.checks import choice, switch
+from posattn.checks import choice, finite, switch
 from posattn.errors import require
 from posattn.tasks.base import Task, check_described, check_inputs, check_scored, drawing_device
 from posattn.tasks.intervals import sample_numbers
@@ -112,10 +112,7 @@ class MixedTask(Task):
             numbers.is_floating_point(),
             f"task '{self.name}': the numbers have dtype {numbers.dtype}, they must be floating point: use .float().",
         )
-        require(
-            bool(torch.isfinite(numbers).all()),
-            f"task '{self.name}': the numbers hold NaN or infinite values. Remove them first.",
-        )
+        finite(f"task '{self.name}': the numbers", numbers)
         valued, match = _found(characters)
         words = torch.stack([_codes(name, characters.device) for name in self.operations])
         asked = characters[:, LIST_CHARACTERS + OPERATION_AT :][:, None, :3] == words

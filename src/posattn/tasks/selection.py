@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from posattn.checks import choice, keep_real, keep_switches, whole
+from posattn.checks import choice, finite, keep_real, keep_switches, whole
 from posattn.errors import require
 from posattn.tasks.base import Task, check_described, check_dtype, check_inputs, check_scored, drawing_device
 
@@ -96,9 +96,7 @@ class SelectionTask(Task):
         require(
             x.is_floating_point(), f"task '{self.name}': x has dtype {x.dtype}, it must be floating point: x.float()."
         )
-        require(
-            bool(torch.isfinite(x).all()), f"task '{self.name}': x holds NaN or infinite values. Remove them first."
-        )
+        finite(f"task '{self.name}': x", x)
         require(
             bool(((subset >= 0) & (subset < x.shape[1])).all()),
             f"task '{self.name}': subset holds a place outside 0 … {x.shape[1] - 1}.",
