@@ -94,6 +94,20 @@ def path(name: str, value: Any) -> Path:
     return Path(value)
 
 
+def folder(name: str, value: Any) -> Path:
+    """The folder that was passed as `name`; it need not be there."""
+    is_path = isinstance(value, (str, os.PathLike)) and "\0" not in str(value)
+    require(is_path, f"{name}={value!r}: it must be the path of a folder, as 'runs'.")
+    return Path(value)
+
+
+def several(name: str, value: Any, kind: type, *, fix: str) -> tuple[Any, ...]:
+    """What was passed as `name`: a list or a tuple of things of one class."""
+    is_list = isinstance(value, (list, tuple)) and all(isinstance(entry, kind) for entry in value)
+    require(is_list, f"{name}={value!r:.80}: {fix}.")
+    return tuple(value)
+
+
 def text(name: str, value: Any) -> str:
     """The words that were passed as `name`."""
     require(isinstance(value, str) and bool(value.strip()), f"{name}={value!r}: it must be a word, or some words.")

@@ -18,6 +18,13 @@ FINE: dict[tuple[str, str], set[str]] = {
     ("tasks.KHopTask.sample", "hops"): {"0"},
     ("theory.selection.trajectory", "steps"): {"0"},
     ("theory.selection.fcn_floor", "m"): {"0"},
+    ("train.Evaluation", "every"): {"0"},
+    ("train.Optimiser", "warmup"): {"0"},
+    ("train.Optimiser", "patience"): {"0"},
+    ("train.Trial", "seed"): {"0", "-1"},
+    ("train.Fleet.weights", "replica"): {"0"},
+    ("engine.run", "checkpoint_every"): {"inf"},  # none but the one on Ctrl-C
+    ("compile.Compiled.verify", "seed"): {"0"},
     # a name of one's own
     ("tasks.*Task", "name"): {"misspelt"},
     ("tasks.*Task", "summary"): {"misspelt"},
@@ -31,6 +38,9 @@ FINE: dict[tuple[str, str], set[str]] = {
     ("theory.norms.*", "weight"): {"another axis"},
     ("tasks.*.loss", "*"): {"NaN"},
     ("tasks.*.metric", "*"): {"NaN"},
+    # folders, which need not be there
+    ("*", "out"): {"all"},
+    ("engine.*", "folder"): {"all"},
     # paths that are written
     ("*.save", "path"): {"all"},
     # NumPy's arrays and lists are numbers to a compiled program
@@ -42,10 +52,13 @@ WRITTEN = [
     Bad("below a file", File("empty.safetensors/model")),
     *plain(3, None, "", "a\0b"),
 ]
+FOLDER = [Bad("a file", File("empty.safetensors")), *plain(3, None, "a\0b")]
 
 #: (callable, parameter) patterns → further bad values.
 EXTRA: dict[tuple[str, str], list[Bad]] = {
     ("*.save", "path"): WRITTEN,
+    ("*", "out"): FOLDER,
+    ("engine.*", "folder"): FOLDER,
     ("*.from_json", "text"): [*plain("{", "[]", "null"), Bad("a kind 3", '{"kind": 3}', shown=("3",))],
     ("nn.ablation", "name"): [Bad("misspelt", "m1", nearest="M1")],
     ("nn.*", "widths"): plain((), (0,), ("x",), (1.5,)),
