@@ -219,6 +219,8 @@ CALLS: dict[str, Callable[[], Arguments]] = {
     "train.shape_key": lambda: {"trial": trial()},
     "engine.Store": lambda: {"folder": "store"},
     "engine.Store.path": lambda: {"self": engine.Store("store"), "trial": trial()},
+    "engine.Store.has": lambda: {"self": engine.Store("store"), "trial": trial()},
+    "engine.Store.outdated": lambda: {"self": engine.Store("store"), "trial": trial()},
     "engine.Store.finished": lambda: {"self": engine.Store("store"), "trial": trial()},
     "engine.Store.write": lambda: {
         "self": engine.Store("store"),
@@ -254,7 +256,6 @@ CALLS: dict[str, Callable[[], Arguments]] = {
     "compile.maximum": lambda: {"one": word("x"), "other": word("y")},
     "compile.minimum": lambda: {"one": word("x"), "other": word("y")},
     "compile.positive": lambda: {"value": word("x")},
-    "compile.product": lambda: {"one": np.ones(3), "other": np.ones(3)},
     "compile.reads": lambda: {"register": "x", "nodes": [1, None, 0]},
     "compile.relu": lambda: {"value": word("x")},
     "compile.run": lambda: {"program": library.get("sort", 4), "x": np.zeros((2, 4, 1))},

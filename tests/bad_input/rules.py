@@ -8,6 +8,20 @@ from .values import Bad, File, plain
 
 T = TypeVar("T")
 
+EXPRESSIONS = [
+    "absolute",
+    "distance",
+    "equal",
+    "exchange",
+    "gate",
+    "maximum",
+    "minimum",
+    "positive",
+    "relu",
+    "select",
+    "call",
+]
+
 #: (callable, parameter) patterns → labels of usual bad values that are right there; "all" leaves only its own.
 FINE: dict[tuple[str, str], set[str]] = {
     # numbers that may be 0, or below it
@@ -43,8 +57,14 @@ FINE: dict[tuple[str, str], set[str]] = {
     ("engine.*", "folder"): {"all"},
     # paths that are written
     ("*.save", "path"): {"all"},
-    # NumPy's arrays and lists are numbers to a compiled program
-    ("compile.Compiled.__call__", "x"): {"a list", "an array", "whole numbers"},
+    # NumPy's arrays and lists are numbers to a compiled program, and another axis is a batch
+    ("compile.Compiled.__call__", "x"): {"a list", "an array", "whole numbers", "a scalar", "another axis"},
+    ("compile.Compiled.check", "x"): {"whole numbers"},
+    # a number is an expression
+    **{(f"compile.{name}", "*"): {"3"} for name in EXPRESSIONS},
+    ("compile.mpc.Message", "*"): {"3"},
+    ("compile.Round", "note"): {"''"},
+    ("compile.*", "name"): {"misspelt"},
 }
 
 WRITTEN = [
@@ -82,6 +102,14 @@ EXTRA: dict[tuple[str, str], list[Bad]] = {
     ("theory.selection.*", "q"): plain(7),
     ("theory.selection.*", "T"): plain(1),
     ("theory.report.about", "scales"): plain((1.0,), ("x",)),
+    ("compile.Compiled.__call__", "x"): [Bad("a number", 3.0, shown=("a single number",))],
+    **{(f"compile.{name}", "*"): plain(True) for name in EXPRESSIONS},
+    ("compile.compile", "domain"): plain(0, -1.0, 1e-300),
+    ("compile.*", "grid"): plain(0, -1.0),
+    ("compile.library.get", "name"): [Bad("misspelt", "sotr", nearest="sort")],
+    ("compile.library.broadcast", "source"): plain(4),
+    ("compile.library.permute", "destinations"): plain((0, 0, 1, 2), (0, 1)),
+    ("compile.benes", "destinations"): plain((0, 0), (0, 9)),
     ("encodings.sinusoidal", "dim"): plain(3),
     ("encodings.one_hot", "dim"): plain(3),
 }

@@ -82,6 +82,7 @@ def check_described(task: Task) -> None:
     """A task has a name and says in a few words what it computes."""
     checks.text("name", task.name)
     checks.text("summary", task.summary)
+    checks.whole("version", task.version, least=1)
 
 
 def check_inputs(name: str, inputs: Any, kind: Any) -> tuple[Tensor, ...]:
