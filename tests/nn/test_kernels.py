@@ -118,7 +118,7 @@ def test_how_many_nodes_the_fused_kernel_takes_depends_on_its_bits(
 
 @pytest.mark.parametrize("positional", [False, True])
 def test_a_gpt_takes_its_kernels_in_tf32_where_it_fits(positional: bool) -> None:
-    def form(precision: str = "tf32", **sizes: int) -> str:
+    def form(precision: str = "tf32", **sizes: Any) -> str:
         return chosen(Gpt(positional=positional, **sizes), CUDA, precision)[0]
 
     assert form() == form(vocabulary=1000, layers=9) == form(length=128) == form(embed_dim=64, heads=2) == "fused"

@@ -144,10 +144,10 @@ def test_markdown_has_one_row_a_point_and_the_command(folder):
     assert "posattn run sizes --task sum --preset smoke --seeds 2" in text
 
 
-def test_khop_16_stands_beside_the_published_error_table(folder):
+def test_khop_16_stands_beside_the_published_error_table(tmp_path):
     study = studies.get("khop-depth")
     found = results.run(
-        study, preset="smoke", tasks=("khop-16",), seeds=1, out=folder, device="cpu", reporter=engine.Lines()
+        study, preset="smoke", tasks=("khop-16",), seeds=1, out=tmp_path, device="cpu", reporter=engine.Lines()
     )
     (point,) = [p for p in found.points if (p.arm, p.x, p.test_set) == ("standard", 2, "k=8")]
     assert point.published_median == pytest.approx(1 - 0.658)

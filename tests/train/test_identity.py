@@ -4,6 +4,7 @@ import hashlib
 import json
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,12 @@ OLDER = json.loads((Path(__file__).parent / "schema1.json").read_text())
 pytestmark = pytest.mark.usefixtures("as_users_run_it")
 
 assert studies.REGISTRY  # their kinds of trials are among them
+
+
+#: The same classes for arguments of types that the annotations do not have.
+free: Any = SimpleNamespace(
+    Data=Data, Evaluation=Evaluation, LanguageTrial=LanguageTrial, Optimiser=Optimiser, Positional=Positional
+)
 
 
 def digits(text: str) -> str:
@@ -212,13 +219,13 @@ def test_options_nested_without_end_are_refused():
 
 def test_numpy_scalars_are_numbers():
     found = trial(
-        optimiser=Optimiser(steps=np.int64(5), lr=np.float32(0.5), betas=np.array([0.5, 0.75]), clip=np.float64(1)),
-        data=Data(
+        optimiser=free.Optimiser(steps=np.int64(5), lr=np.float32(0.5), betas=np.array([0.5, 0.75]), clip=np.int8(1)),
+        data=free.Data(
             samples=np.int32(60), batch=np.uint8(10), options={"low": np.float64(-2), "length": np.int64(5)},
             lengths=np.arange(2, 4), fresh=np.bool_(True),
         ),
-        evaluation=Evaluation(samples=np.int64(7), sets={"far": {"high": np.float16(6)}}, every=np.int8(2)),
-        model=Positional(length=np.int64(5), bias=np.bool_(False)),
+        evaluation=free.Evaluation(samples=np.int64(7), sets={"far": {"high": np.float16(6)}}, every=np.int8(2)),
+        model=free.Positional(length=np.int64(5), bias=np.bool_(False)),
         seed=np.int64(3),
     )  # fmt: skip
     plain = trial(
@@ -232,25 +239,25 @@ def test_numpy_scalars_are_numbers():
     assert (found.to_json(), found.id) == (plain.to_json(), plain.id)
     assert type(found.optimiser.steps) is type(found.seed) is int
     assert type(found.optimiser.lr) is float
-    read = LanguageTrial(task="mixed-min", samples=np.int64(5), test_samples=7, lr=np.float64(0.5))
+    read = free.LanguageTrial(task="mixed-min", samples=np.int64(5), test_samples=7, lr=np.float64(0.5))
     assert read.id == LanguageTrial(task="mixed-min", samples=5, test_samples=7, lr=0.5).id
 
 
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Data(options=["length"]), r"options of the data: \('length',\) is a tuple, and it must be a dict"),
-        (lambda: Data(options=5), "options of the data: 5 is a int, and it must be a dict"),
-        (lambda: Data(lengths="23"), "lengths='23': give a list of whole numbers"),
-        (lambda: Data(lengths=5), "lengths=5: give a list of whole numbers"),
-        (lambda: Data(options={"low": object()}), "low is a object: a trial holds numbers, text, True, False, None"),
-        (lambda: Evaluation(sets=["far"]), r"sets of the evaluation: \('far',\) is a tuple, and it must be a dict"),
-        (lambda: Evaluation(sets={"far": 3}), "options of the test set 'far': 3 is a int, and it must be a dict"),
-        (lambda: Optimiser(steps=3, betas="ab"), "betas='ab': give two numbers"),
-        (lambda: Optimiser(steps=3, betas=("a", "b")), r"betas\[0\]='a': it must be a finite number"),
-        (lambda: Optimiser(steps=3, clip="1"), "clip='1': it must be a finite number"),
-        (lambda: Optimiser(steps=3, name=5), "unknown optimiser 5"),
-        (lambda: Optimiser(steps=True), "steps=True: it must be a whole number"),
+        (lambda: free.Data(options=["length"]), r"options of the data: \('length',\) is a tuple, and it must be"),
+        (lambda: free.Data(options=5), "options of the data: 5 is a int, and it must be a dict"),
+        (lambda: free.Data(lengths="23"), "lengths='23': give a list of whole numbers"),
+        (lambda: free.Data(lengths=5), "lengths=5: give a list of whole numbers"),
+        (lambda: free.Data(options={"low": object()}), "low is a object: a trial holds numbers, text, True, False"),
+        (lambda: free.Evaluation(sets=["far"]), r"sets of the evaluation: \('far',\) is a tuple, and it must be"),
+        (lambda: free.Evaluation(sets={"far": 3}), "options of the test set 'far': 3 is a int, and it must be a dict"),
+        (lambda: free.Optimiser(steps=3, betas="ab"), "betas='ab': give two numbers"),
+        (lambda: free.Optimiser(steps=3, betas=("a", "b")), r"betas\[0\]='a': it must be a finite number"),
+        (lambda: free.Optimiser(steps=3, clip="1"), "clip='1': it must be a finite number"),
+        (lambda: free.Optimiser(steps=3, name=5), "unknown optimiser 5"),
+        (lambda: free.Optimiser(steps=True), "steps=True: it must be a whole number"),
         (lambda: trial(seed=np.bool_(True)), "seed=True: it must be a whole number"),
         (lambda: trial(optimiser={"steps": 3}), "optimiser is a dict: pass a posattn.train.Optimiser"),
         (lambda: trial(data=None), "data is a NoneType: pass a posattn.train.Data"),

@@ -219,12 +219,12 @@ class Trial:
             tested = dict(fields.get("evaluation", {}))
             if schema == 1:
                 tested["sets"] = spelled_out(tested.get("sets", {}), data.options, task)
-            parts: dict[str, Any] = {"data": data, "evaluation": Evaluation(**tested)}
+            parts: dict[str, Any] = {"task_version": 1} | fields | {"data": data, "evaluation": Evaluation(**tested)}
             parts |= {
                 "optimiser": Optimiser(**fields["optimiser"]),
                 "model": nn.from_json(identity.dumps(fields["model"])),
             }
-            return cls(**{"task_version": 1} | fields | parts)
+            return cls(**parts)
         except (TypeError, KeyError, ValueError, AttributeError) as error:
             raise error if isinstance(error, PosattnError) else identity.no_trial(text, error) from None
 
