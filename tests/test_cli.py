@@ -586,13 +586,20 @@ def test_every_command_that_trains_ends_with_the_same_word_on_ctrl_c(
     assert ended == Ended(130, "", said)
 
 
-def test_ctrl_c_while_fine_tuning_says_what_is_lost(run: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_while_fine_tuning_says_what_is_lost(
+    run: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, number: signal.Signals, code: int
+) -> None:
+    before = signal.getsignal(signal.SIGTERM)
+
     def stopped(*_: Any, **__: Any) -> None:
-        raise KeyboardInterrupt
+        assert signal.getsignal(number) != signal.SIG_DFL  # which would end the tests
+        signal.raise_signal(number)
 
     monkeypatch.setattr("posattn.train.language.fine_tune", stopped)
     ended = run("run", "mixed-type", "--model", "GPT-2", *SMOKE, "--gpt2", "gpt2", "--out", tmp_path)
-    assert (ended.code, ended.out) == (130, "")
+    assert (ended.code, ended.out) == (code, "")
+    assert signal.getsignal(signal.SIGTERM) == before
     assert ended.err.startswith(
         "posattn: stopped while fine-tuning gpt2 on mixed-min, which begins anew next time. Run"
     )

@@ -17,8 +17,9 @@ from typer.testing import CliRunner
 
 import posattn
 from command_line import Ended, runner, without_colours
-from posattn import cli, engine, tasks
+from posattn import cli, tasks
 from posattn.compile import compile, library, load
+from posattn.engine.side_by_side import SideBySide
 from posattn.nn.weights import read_header
 from posattn.studies import REGISTRY
 from posattn.train.simple import numeric_trials, options_at_scale
@@ -64,13 +65,13 @@ def refused(ended: Ended, *named: str) -> None:
 def test_runs_lists_what_is_finished_and_what_was_begun(run: Any, tmp_path: Path, monkeypatch: Any) -> None:
     run(*SMALL, "--seeds", 2)
     run(*SMALL, "--model", "homogeneous", "--lr", "1e308")
-    stopped = engine.local.SideBySide._turn
+    stopped = SideBySide._turn
 
     def stopping(turns: Any) -> None:
         stopped(turns)
         turns.stopping.asked = 2
 
-    monkeypatch.setattr(engine.local.SideBySide, "_turn", stopping)
+    monkeypatch.setattr(SideBySide, "_turn", stopping)
     assert run(*SMALL, "--model", "standard").code == 130
     found = json.loads(run("runs", "--json").out)
     kept = {(one["model"], one["seed"]): one for one in found}
@@ -137,13 +138,14 @@ def test_score_of_a_compiled_model_is_exact_on_its_own_task(run: Any, files: dic
     [
         ("trained", ["--task", "sotr"], ["unknown task 'sotr'", "did you mean 'sort'?"]),
         ("trained", ["--task", "selection"], ["task 'selection' is not a list of numbers", "takes sum, min"]),
-        ("trained", ["--task", "sum", "--length", 7], ["7", "6"]),
+        ("trained", ["--task", "sum", "--length", 7], ["length=7", "up to 6 numbers of task 'sum'"]),
+        ("trained", ["--task", "min-sum", "--length", 10**30], ["up to 3 numbers of task 'min-sum'"]),
         ("trained", ["--task", "sum", "--length", 0], ["length=0"]),
         ("trained", ["--task", "sum", "--scale", 0.5], ["scale=0.5", "1 or more"]),
         ("trained", ["--task", "sum", "--scale", "nan"], ["scale=nan", "1 or more"]),
         ("trained", ["--task", "sum", "--scale", "inf"], ["scale=inf", "1 or more"]),
         ("trained", ["--task", "sum", "--samples", 0], ["samples=0", "at least one"]),
-        ("trained", ["--task", "sum", "--samples", 10**15], ["the memory is not enough", "fewer samples"]),
+        ("trained", ["--task", "sum", "--samples", 10**15], ["the memory is full", "fewer samples"]),
         ("sort", ["--task", "sort", "--scale", 30], ["lies outside ±50", "larger domain"]),
         ("gpt", ["--task", "sum"], ["holds a model for tokens or text"]),
         ("nan", ["--task", "sum"], ["tensor 'encoder_weight' holds NaN", "lower learning rate"]),
@@ -350,8 +352,11 @@ def test_files_nested_without_end_are_refused(run: Any, files: dict[str, Path], 
     [
         (["--steps", 99999999999999999999], ["steps=99999999999999999999", "below 2⁶³"]),
         (["--samples", 99999999999999999999], ["samples=99999999999999999999", "below 2⁶³"]),
-        (["--samples", 10**15], ["the memory is not enough", "GiB were asked for", "fewer samples", "is kept"]),
-        (["--length", 10**17], ["the memory is not enough", "shorter length"]),
+        (
+            ["--samples", 10**15],
+            ["memory of device 'cpu' is full", "GiB were asked for", "fewer samples", "is kept"],
+        ),
+        (["--length", 10**17], ["the memory of device 'cpu' is full", "shorter length"]),
     ],
 )
 def test_numbers_beyond_all_measure_are_one_line_and_what_is_finished_is_kept(
@@ -365,7 +370,12 @@ def test_numbers_beyond_all_measure_are_one_line_and_what_is_finished_is_kept(
 
 @pytest.mark.parametrize(
     ("command", "option"),
-    [(SMALL, "--seeds"), (SMALL, "--length"), (["run", "ood-scale"], "--seeds"), (["verify", "x"], "--seed")],
+    [
+        *((SMALL, option) for option in ("--seeds", "--length", "--scale")),
+        *((["bench"], option) for option in ("--fleet", "--batch")),
+        (["run", "ood-scale"], "--seeds"),
+        *((["verify", "x"], option) for option in ("--seed", "--samples")),
+    ],
 )
 def test_a_count_that_nothing_can_hold_is_refused_by_its_option(run: Any, command: list[str], option: str) -> None:
     ended = run(*command, option, 10**30)
@@ -388,7 +398,7 @@ def test_scales_of_bounds_need_a_task(run: Any, files: dict[str, Path]) -> None:
 )
 def test_memory_that_is_full_is_one_line_wherever_that_happens(run: Any, monkeypatch: Any, error: Exception) -> None:
     monkeypatch.setattr(tasks, "names", lambda: (_ for _ in ()).throw(error))
-    refused(run("tasks"), "the memory is not enough", "What was finished before is kept")
+    refused(run("tasks"), "the memory is full", "What was finished before is kept")
 
 
 # ---- output
@@ -435,16 +445,16 @@ def test_output_that_nobody_takes_ends_a_command_quietly_or_with_one_line(
 @pytest.mark.parametrize("encoding", ["ascii", "cp1252"])
 def test_letters_that_the_output_cannot_show_are_written_as_codes(monkeypatch: Any, encoding: str) -> None:
     for command, code in (["tasks"], 0), ([*SMALL, "--steps", "99999999999999999999"], 2):
-        out, err = (io.TextIOWrapper(io.BytesIO(), encoding=encoding) for _ in range(2))
-        monkeypatch.setattr(sys, "stdout", out)
-        monkeypatch.setattr(sys, "stderr", err)
+        held = [io.BytesIO(), io.BytesIO()]
+        streams = [io.TextIOWrapper(buffer, encoding=encoding) for buffer in held]
+        monkeypatch.setattr(sys, "stdout", streams[0])
+        monkeypatch.setattr(sys, "stderr", streams[1])
         monkeypatch.setattr(sys, "argv", ["posattn", *command])
         monkeypatch.setenv("COLUMNS", "200")
         with pytest.raises(SystemExit) as stop:
             cli.main()
-        shown = []
-        for stream in (out, err):
+        for stream in streams:
             stream.flush()
-            shown.append(stream.buffer.getvalue().decode(encoding))  # pyright: ignore[reportAttributeAccessIssue]
+        shown = [buffer.getvalue().decode(encoding) for buffer in held]
         assert (stop.value.code or 0) == code
         assert ("3 -1 2 -4 \\u2192 3 2 4 0" in shown[0]) if code == 0 else ("below 2\\u2076" in shown[1])

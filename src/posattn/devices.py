@@ -44,8 +44,7 @@ def memory_is_full(error: BaseException) -> bool:
     )
 
 
-def memory_message(error: BaseException) -> str:
-    """What to tell a user then."""
+def memory_asked_for(error: BaseException) -> str:
+    """How much was asked for, in brackets, where the error says so."""
     asked = re.search(r"allocate (\d+) bytes", str(error))
-    wanted = f" ({int(asked[1]) / 2**30:,.1f} GiB were asked for at once)" if asked else ""
-    return f"the memory is not enough{wanted}: use a shorter length, fewer samples, a smaller batch or fewer seeds."
+    return f" ({int(asked[1]) / 2**30:,.1f} GiB were asked for at once)" if asked else ""

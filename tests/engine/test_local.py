@@ -207,17 +207,27 @@ def test_a_fleet_that_fits_is_left_whole_and_one_replica_is_not_even_measured(mo
     assert noting.said == []
 
 
-def test_a_full_device_is_named_and_what_was_finished_is_kept(tmp_path, monkeypatch):
+#: What PyTorch says where a GPU's memory is full, and where the machine's own is.
+FULL = [
+    torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB"),
+    RuntimeError(
+        "[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried to allocate 800000000000 bytes."
+    ),
+]
+
+
+@pytest.mark.parametrize("error", FULL, ids=["GPU", "CPU"])
+def test_a_full_device_is_named_and_what_was_finished_is_kept(tmp_path, monkeypatch, error):
     trials = [small_trial(), small_trial(optimiser={"steps": 5})]
     step = Fleet._step
 
     def full(fleet: Fleet, part: int) -> None:
         if fleet.steps == 5 and fleet.step == 2:
-            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB")
+            raise error
         step(fleet, part)
 
     monkeypatch.setattr(Fleet, "_step", full)
-    with pytest.raises(PosattnError, match=r"the memory of device 'cpu' is full: use a smaller batch"):
+    with pytest.raises(PosattnError, match=r"memory of device 'cpu' is full( \(745.1 GiB .*\))?: use a smaller batch"):
         run(trials, tmp_path)
     monkeypatch.undo()
     noting = Noting()

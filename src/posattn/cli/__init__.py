@@ -43,7 +43,8 @@ def main() -> None:
 
         if not devices.memory_is_full(error):
             raise
-        _fail(f"{devices.memory_message(error)} What was finished before is kept.")
+        mend = "use a shorter length, fewer samples, a smaller batch or fewer seeds. What was finished before is kept."
+        _fail(f"the memory is full{devices.memory_asked_for(error)}: {mend}")
     except BrokenPipeError:  # as of `posattn tasks | head -1`: whoever reads has read enough
         output.drop()
         sys.exit(1)

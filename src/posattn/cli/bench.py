@@ -7,7 +7,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from posattn.cli.app import Device, Json, app
+from posattn.cli.app import LARGEST, Device, Json, app
+from posattn.cli.train import MOST_SEEDS
 
 
 @app.command()
@@ -15,9 +16,9 @@ def bench(
     device: Device = "auto",
     precision: Annotated[str, typer.Option(help="float32, tf32, bf16 or float64.")] = "float32",
     fleet: Annotated[
-        list[int] | None, typer.Option(help="Fleet size to measure; repeatable. Default 1 10 50 100.")
+        list[int] | None, typer.Option(help="Fleet size to measure; repeatable. Default 1 10 50 100.", max=MOST_SEEDS)
     ] = None,
-    batch: Annotated[int, typer.Option(help="Samples in a batch.")] = 1000,
+    batch: Annotated[int, typer.Option(help="Samples in a batch.", max=LARGEST)] = 1000,
     as_json: Json = False,
 ) -> None:
     """Measure how fast fleets train, as ratios to a plain loop over one model in the same run.

@@ -46,7 +46,7 @@ def train(
     batch: Annotated[int, typer.Option(help="Samples in a batch.")] = 1000,
     lr: Annotated[float, typer.Option(help="Learning rate, decayed to 0 by a cosine.")] = 1e-3,
     scales: Annotated[
-        list[int] | None, typer.Option("--scale", help="Test on [-2c, 2c] for this c; repeatable.")
+        list[int] | None, typer.Option("--scale", help="Test on [-2c, 2c] for this c; repeatable.", max=LARGEST)
     ] = None,
     precision: Annotated[str, typer.Option(help="float32, tf32, bf16 or float64.")] = "float32",
     device: Device = "auto",
@@ -162,6 +162,7 @@ def score_model(
     require(most >= 1, f"'{file}' takes {model.architecture.length} number: too short for task '{task}'.")
     dtype = next(model.parameters()).dtype
     wanted = most if length is None else length
+    require(wanted <= most, f"length={wanted}: the model in '{file}' takes up to {most} numbers of task '{task}'.")
     found = {
         scale: score(answer, task, length=wanted, scale=scale, samples=samples, seed=seed, dtype=dtype)
         for scale in scales or map(float, SCALES)

@@ -139,11 +139,8 @@ def _memory_errors(device: torch.device) -> Iterator[None]:
     except (MemoryError, RuntimeError) as error:
         if not devices.memory_is_full(error):
             raise
-        if device.type == "cpu":
-            raise PosattnError(
-                f"{devices.memory_message(error)} What was finished is kept, and so are checkpoints."
-            ) from None
         raise PosattnError(
-            f"the memory of device '{device}' is full: use a smaller batch, end what else runs there, or take another "
-            "device. What was finished is kept, and so are checkpoints."
+            f"the memory of device '{device}' is full{devices.memory_asked_for(error)}: use a smaller batch, fewer "
+            "samples or a shorter length, end what else runs there, or take another device. What was finished is kept, "
+            "and so are checkpoints."
         ) from None
