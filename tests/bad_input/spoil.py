@@ -85,6 +85,6 @@ def tells(message: str, bad: Bad) -> list[str]:
         lacking.append(f"the value, as one of {bad.forms}")
     if bad.nearest is not None and f"did you mean '{bad.nearest}'" not in message:
         lacking.append(f"the nearest name, {bad.nearest!r}")
-    if len([part for part in re.split(r"[:;.,]\s", message) if len(part.split()) > 1]) < 1 or len(message) < 20:
+    if len(re.findall(r"\S[:;.,]\s+\S", message)) < 1 or len(message.split()) < 5:
         lacking.append("a reason and a fix")
     return lacking

@@ -65,7 +65,7 @@ def test_an_odd_environment_costs_nothing(name: str, here: Path) -> None:
     (here / "bare").mkdir()
     (here / "bare" / "sitecustomize.py").write_text(WITHOUT_EXTRA)
     searched = [*([] if odd.extra else [str(here / "bare")]), str(SOURCE)]
-    env = dict(os.environ) | odd.env | {"PYTHONPATH": os.pathsep.join(searched)}
+    env = {**os.environ, **odd.env, "PYTHONPATH": os.pathsep.join(searched)}
     env.pop(odd.without or "", None)
     before = sorted(here.iterdir())
     line = odd.line.replace("{posattn}", COMMAND)

@@ -93,6 +93,7 @@ def same(one: Any, other: Any) -> bool:
 
 
 def test_what_was_described_by_numpy_is_json() -> None:
-    sizes = nn.Positional(length=np.int64(4), bias=np.bool_(False))
+    described: dict[str, Any] = {"length": np.int64(4), "bias": np.bool_(False)}
+    sizes = nn.Positional(**described)
     assert json.loads(sizes.to_json())["length"] == 4
     assert sizes == nn.Positional(length=4, bias=False)
