@@ -85,6 +85,6 @@ def tells(message: str, bad: Bad) -> list[str]:
         lacking.append(f"the value, as one of {bad.forms}")
     if bad.nearest is not None and f"did you mean '{bad.nearest}'" not in message:
         lacking.append(f"the nearest name, {bad.nearest!r}")
-    if len(re.findall(r"\S[:;.,]\s+\S", message)) < 1 or len(message.split()) < 5:
+    if len(re.findall(r"\S[:;.,]\s+\S", message)) < 1 or len(message.split()) < 4:
         lacking.append("a reason and a fix")
     return lacking

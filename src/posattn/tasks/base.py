@@ -81,7 +81,7 @@ def drawing_device(count: int, generator: torch.Generator, device: str | torch.d
 def check_described(task: Task) -> None:
     """A task has a name and says in a few words what it computes."""
     checks.text("name", task.name)
-    checks.text("summary", task.summary)
+    checks.instance("summary", task.summary, str, fix="say in a few words what the task computes")
     checks.whole("version", task.version, least=1)
 
 
