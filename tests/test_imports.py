@@ -17,11 +17,12 @@ ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "posattn"
 #: What each part may import from, as the design has it: encodings → nn → train → engine → studies → report → cli,
 #: tasks → train, nn → compile → studies, nn → theory → studies, nn → zoo. `posattn` is the package, for its version.
-FOUNDATION = {"errors", "files", "devices"}
+FOUNDATION = {"errors", "files", "devices", "checks"}
 LEARNED = FOUNDATION | {"encodings", "nn", "tasks", "train"}
 STUDIED = LEARNED | {"posattn", "engine", "published", "compile", "theory", "zoo"}
 MAY_IMPORT = {
     "errors": set(),
+    "checks": {"errors"},
     "files": {"errors"},
     "devices": {"errors"},
     "published": FOUNDATION,

@@ -24,7 +24,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from posattn.errors import require, unknown
+from posattn import checks
+from posattn.errors import require
 
 Encoding = Callable[..., Float[Tensor, "nodes dim"]]
 
@@ -39,6 +40,9 @@ SINUSOIDAL_BASE = 10_000.0
 
 def register(name: str, width: Callable[[int], int], *, only: bool = False) -> Callable[[Encoding], Encoding]:
     """Give an encoding its name and its usual width for a number of nodes (`only`: the one that it can have)."""
+    require(isinstance(name, str) and name != "", f"name={name!r}: an encoding is called by a word, as 'one-hot'.")
+    require(callable(width), f"width={width!r}: it must be a function of the number of nodes, as lambda nodes: nodes.")
+    checks.switch("only", only)
 
     def keep(function: Encoding) -> Encoding:
         REGISTRY[name] = function
@@ -52,8 +56,8 @@ def register(name: str, width: Callable[[int], int], *, only: bool = False) -> C
 
 def width(name: str, nodes: int, dim: int | None = None) -> int:
     """The width of the encoding called `name` for `nodes` nodes, checked, without making it."""
-    if name not in REGISTRY:
-        raise unknown("encoding", name, REGISTRY)
+    checks.choice("encoding", name, REGISTRY)
+    nodes, dim = checks.whole("nodes", nodes), None if dim is None else checks.whole("encoding_dim", dim)
     require(nodes >= 1, f"nodes={nodes}: an encoding needs at least one node.")
     require(dim is None or dim >= 1, f"encoding_dim={dim}: the width of an encoding must be at least 1.")
     usual = USUAL_WIDTH[name](nodes)
@@ -76,12 +80,20 @@ def make(
     return REGISTRY[name](nodes, dim=dim, generator=generator)
 
 
+def _sizes(name: str, nodes: int, dim: int | None, generator: torch.Generator | None) -> tuple[int, int]:
+    """Rows and width of an encoding, all that was passed being checked."""
+    if generator is not None:
+        checks.generator(generator)
+    dim = width(name, nodes, dim)
+    return int(nodes), dim
+
+
 @register("one-hot", lambda nodes: nodes, only=True)
 def one_hot(
     nodes: int, *, dim: int | None = None, generator: torch.Generator | None = None
 ) -> Float[Tensor, "nodes dim"]:
     """P = identity: node i has row e_i (the paper's choice)."""
-    return torch.eye(width("one-hot", nodes, dim))
+    return torch.eye(_sizes("one-hot", nodes, dim, generator)[0])
 
 
 @register("binary", lambda nodes: max(1, (nodes - 1).bit_length()), only=True)
@@ -89,7 +101,8 @@ def binary(
     nodes: int, *, dim: int | None = None, generator: torch.Generator | None = None
 ) -> Float[Tensor, "nodes dim"]:
     """The bits of i as ±1, lowest bit first: ⌈log₂ nodes⌉ of them, and at least one."""
-    bits = (torch.arange(nodes)[:, None] >> torch.arange(width("binary", nodes, dim))) & 1
+    nodes, dim = _sizes("binary", nodes, dim, generator)
+    bits = (torch.arange(nodes)[:, None] >> torch.arange(dim)) & 1
     return (2 * bits - 1).float()
 
 
@@ -98,7 +111,7 @@ def parabolic(
     nodes: int, *, dim: int | None = None, generator: torch.Generator | None = None
 ) -> Float[Tensor, "nodes dim"]:
     """(1, i, i²): the query (−t², 2t, −1) against it is −(i − t)², which peaks at node t."""
-    width("parabolic", nodes, dim)
+    nodes, _ = _sizes("parabolic", nodes, dim, generator)
     i = torch.arange(nodes, dtype=torch.float32)
     return torch.stack([torch.ones(nodes), i, i * i], dim=1)
 
@@ -108,7 +121,7 @@ def sinusoidal(
     nodes: int, *, dim: int | None = None, generator: torch.Generator | None = None
 ) -> Float[Tensor, "nodes dim"]:
     """sin and cos of i / 10000^(2k/dim), interleaved (Vaswani et al. 2017); `dim` is even, by default about `nodes`."""
-    dim = width("sinusoidal", nodes, dim)
+    nodes, dim = _sizes("sinusoidal", nodes, dim, generator)
     frequency = torch.exp(-math.log(SINUSOIDAL_BASE) * torch.arange(0, dim, 2, dtype=torch.float64) / dim)
     angle = torch.arange(nodes, dtype=torch.float64)[:, None] * frequency
     return torch.stack([angle.sin(), angle.cos()], dim=2).reshape(nodes, dim).float()
@@ -141,11 +154,7 @@ def stochastic(
 def _random_signs(
     name: str, nodes: int, dim: int | None, generator: torch.Generator | None
 ) -> Float[Tensor, "nodes dim"]:
-    dim = width(name, nodes, dim)
-    require(
-        generator is not None,
-        f"the {name} encoding is random: pass generator=torch.Generator().manual_seed(...) to draw it from.",
-    )
-    assert generator is not None
+    nodes, dim = _sizes(name, nodes, dim, generator)
+    generator = checks.generator(generator, why=f"the {name} encoding is random")
     signs = torch.randint(0, 2, (nodes, dim), generator=generator, device=generator.device)
     return (2 * signs - 1).float() / math.sqrt(dim)

@@ -185,8 +185,8 @@ OTHER, _ = tasks.get("mixed-min").sample(3, held_out=True, generator=seeded())
         ("mixed-min", GOOD._replace(numbers=GOOD.numbers[:, 1:]), ["(3, 7)", "(batch, 8)"]),
         ("mixed-min", GOOD._replace(numbers=GOOD.numbers[1:]), ["(2, 8)", "(batch, 8)"]),
         ("mixed-min", GOOD._replace(numbers=GOOD.numbers.long()), ["torch.int64", ".float()"]),
-        ("mixed-min", GOOD._replace(numbers=GOOD.numbers * math.nan), ["NaN", "Remove them"]),
-        ("mixed-min", GOOD._replace(numbers=GOOD.numbers * math.inf), ["infinite", "Remove them"]),
+        ("mixed-min", GOOD._replace(numbers=GOOD.numbers * math.nan), ["nan at", "Remove NaN"]),
+        ("mixed-min", GOOD._replace(numbers=GOOD.numbers * math.inf), ["inf at", "Remove NaN and infinite"]),
         ("mixed-sum", GOOD, ["ask for the sum of 4", "as sample() writes it"]),
         ("mixed-min", GOOD._replace(characters=GOOD.characters.flip(1)), ["must list 8 labels"]),
         (

@@ -195,8 +195,8 @@ REFUSED: list[tuple[str, Callable[[], Tensor], list[str]]] = [
     ("sum", lambda: torch.zeros(7, 0, 1), ["shape (7, 0, 1)", "must be (batch, nodes, 1)"]),
     ("sum", lambda: torch.tensor(1.0), ["shape ()", "must be (batch, nodes, 1)"]),
     ("sort", lambda: torch.zeros(7, 5, 1, dtype=torch.int64), ["'sort'", "torch.int64", "use x.float()"]),
-    ("median", lambda: torch.tensor([[[1.0], [math.nan]]]), ["'median'", "NaN", "Remove them"]),
-    ("min", lambda: torch.tensor([[[-math.inf]]]), ["'min'", "infinite", "Remove them"]),
+    ("median", lambda: torch.tensor([[[1.0], [math.nan]]]), ["'median'", "nan at", "Remove NaN"]),
+    ("min", lambda: torch.tensor([[[-math.inf]]]), ["'min'", "inf at", "Remove NaN and infinite"]),
     ("min-sum", lambda: torch.zeros(7, 5, 1), ["'min-sum'", "5 numbers", "multiple of 2"]),
 ]
 

@@ -7,9 +7,9 @@ import time
 import torch
 
 import posattn
-from posattn import devices
+from posattn import checks, devices
 from posattn.engine.interrupt import Interrupted, terminable
-from posattn.engine.progress import Bar, Reporter
+from posattn.engine.progress import Bar, Reporter, check_reporter
 from posattn.engine.store import Store
 from posattn.train import language
 from posattn.train.language import LanguageTrial
@@ -24,6 +24,8 @@ def fine_tune(
     reporter: Reporter | None = None,
 ) -> Store:
     """Run one trial of a language model. Its weights are gigabytes that anyone can make again, so they are not kept."""
+    checks.instance("trial", trial, LanguageTrial, fix="describe a run, as LanguageTrial(task='mixed-min', …)")
+    check_reporter(reporter)
     store, where = Store(out), devices.resolve(device)
     notes = store.prepare()
     if store.finished(trial):

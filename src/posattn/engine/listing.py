@@ -4,6 +4,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import Any
 
+from posattn import checks
 from posattn.engine.store import Store
 from posattn.train.checkpoint import begun, described, newest
 
@@ -24,6 +25,7 @@ class Held:
 
 def listing(store: Store) -> list[Held]:
     """Every trial, the finished ones first."""
+    checks.instance("store", store, Store, fix="open one, posattn.engine.Store('runs')")
     rows: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for row in store.rows():
         rows[row["trial"]].append(row)

@@ -10,9 +10,9 @@ from typing import Any
 
 import torch
 
-from posattn import devices
+from posattn import checks, devices
 from posattn.engine.interrupt import interruptible
-from posattn.engine.progress import Bar, Reporter
+from posattn.engine.progress import Bar, Reporter, check_reporter
 from posattn.engine.side_by_side import SideBySide, Training, if_there_is_room
 from posattn.engine.store import Store
 from posattn.errors import PosattnError, require
@@ -42,7 +42,11 @@ def run(
     goes on from there. A finished trial of a task that its author has changed since is trained again, and its result
     is replaced when the new one is there; with `keep` the old one stays.
     """
-    require(checkpoint_every > 0, f"checkpoint_every={checkpoint_every}: seconds between checkpoints, above 0.")
+    checks.several("trials", trials, Trial, fix="pass a list of posattn.train.Trial")
+    check_reporter(reporter)
+    checks.switch("keep", keep)
+    seconds = checks.number("checkpoint_every", checkpoint_every)
+    require(seconds > 0, f"checkpoint_every={checkpoint_every}: seconds between checkpoints, above 0.")
     store, where = Store(out), devices.resolve(device)
     notes = store.prepare()
     asked = {trial.id: trial for trial in trials}

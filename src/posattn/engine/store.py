@@ -15,7 +15,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import pandas as pd
 
-from posattn import tasks
+from posattn import checks, tasks
 from posattn.engine import older
 from posattn.errors import PosattnError, require
 from posattn.files import make_folder, write_whole
@@ -45,7 +45,7 @@ class Store:
     """The results below one folder."""
 
     def __init__(self, folder: str | os.PathLike[str] = "runs") -> None:
-        self.folder = Path(folder)
+        self.folder = checks.folder("folder", folder)
         require(self.folder.is_dir() or not self.folder.exists(), f"'{self.folder}' is a file: results need a folder.")
         self._places: dict[str, str] | None = None
 
@@ -93,6 +93,7 @@ class Store:
         return self._places
 
     def path(self, trial: Kept) -> Path:
+        checks.instance("trial", trial, Kept, fix="pass what was run, a Trial")
         return self.folder / self.places.get(trial.id, trial.id)
 
     @property
@@ -124,6 +125,9 @@ class Store:
     def write(self, trial: Kept, weights: Params | None, metrics: dict[str, Any]) -> None:
         """Keep a finished trial. Its metrics come last: without them it counts as never run."""
         folder = self.path(trial)
+        if weights is not None:
+            checks.instance("weights", weights, dict, fix="pass a model's tensors by name, model.state_dict()")
+        checks.instance("metrics", metrics, dict, fix="pass what is to be kept by name, as {'scores': []}")
         self.finished(trial)
         make_folder(folder)
         write_whole(folder / "trial.json", trial.to_json().encode())
@@ -136,6 +140,8 @@ class Store:
     def rows(self, ids: Collection[str] | None = None) -> list[dict[str, Any]]:
         """Every score of every finished trial (or of those with these ids), beside everything that describes it."""
         require(self.folder.is_dir(), f"'{self.folder}' is not there: no results to read.")
+        listed = ids is None or (isinstance(ids, Collection) and not isinstance(ids, str))
+        require(listed, f"ids={ids!r}: give a list of trial ids, or leave it out for all.")
         rows: list[dict[str, Any]] = []
         names = {folder: name for name, folder in self.places.items()}
         for path in sorted(self.folder.glob("*/metrics.json")):

@@ -5,7 +5,8 @@ What varies: which input the nodes see, and what queries and keys are made of (X
 
 from typing import Any
 
-from posattn.errors import PosattnError, unknown
+from posattn.checks import choice
+from posattn.errors import PosattnError
 from posattn.nn.hybrid import HybridTransformer
 from posattn.nn.model import NumericModel
 from posattn.nn.positional import PositionalTransformer
@@ -23,8 +24,7 @@ ABLATIONS: dict[str, tuple[type[NumericModel[Any]], dict[str, Any], str]] = {
 
 def ablation(name: str, **options: Any) -> NumericModel[Any]:
     """The model of one row of the paper's ablation table."""
-    if name not in ABLATIONS:
-        raise unknown("ablation", name, ABLATIONS)
+    choice("ablation", name, ABLATIONS)
     cls, fixed, summary = ABLATIONS[name]
     for option in fixed:
         if option in options:

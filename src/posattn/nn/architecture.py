@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from posattn.checks import choice
 from posattn.errors import PosattnError, require, unknown
 from posattn.nn.parts import Init, Params
 
@@ -119,9 +120,8 @@ def from_json(text: str) -> Architecture:
         fields = json.loads(text)
         kind = fields.pop("kind")
     except (ValueError, TypeError, AttributeError, KeyError, RecursionError):
-        raise PosattnError(f"not the description of a model: {text[:80]!r}") from None
-    if not isinstance(kind, str) or kind not in ARCHITECTURES:
-        raise unknown("kind of model", kind, ARCHITECTURES)
+        raise PosattnError(f"not the description of a model: {text!r:.80}. Architecture.to_json writes one.") from None
+    choice("kind of model", kind, ARCHITECTURES)
     # JSON knows no tuples
     fields = {name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()}
     return build(ARCHITECTURES[kind], fields)
@@ -134,29 +134,6 @@ def build(architecture: type[Architecture], options: dict[str, Any]) -> Architec
         if option not in known:
             raise unknown(f"option of the {architecture.kind} model", option, known)
     return architecture(**options)
-
-
-def check_sizes(*, least: int = 1, **sizes: Any) -> None:
-    """Every size must be a whole number of at least `least`."""
-    for name, value in sizes.items():
-        require(
-            isinstance(value, int) and not isinstance(value, bool) and value >= least,
-            f"{name}={value!r}: it must be a whole number of at least {least}.",
-        )
-
-
-def check_switches(**switches: Any) -> None:
-    """A word such as "no" counts as true in Python, so only the real thing is taken."""
-    for name, value in switches.items():
-        require(isinstance(value, bool), f"{name}={value!r}: it must be True or False.")
-
-
-def check_finite(what: str, x: Tensor) -> None:
-    """Raise where x holds NaN or an infinite value, and say which and where."""
-    finite = torch.isfinite(x)
-    if not finite.all():
-        at = (~finite).nonzero()[0].tolist()
-        raise PosattnError(f"{what}: {x[tuple(at)].item()} at {at}. Remove NaN and infinite values first.")
 
 
 def check_codes(what: str, codes: Tensor, vocabulary: int) -> None:

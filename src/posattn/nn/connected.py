@@ -12,8 +12,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from posattn.checks import keep_whole, whole
 from posattn.errors import require
-from posattn.nn.architecture import Architecture, check_sizes
+from posattn.nn.architecture import Architecture
 from posattn.nn.model import Model
 from posattn.nn.parts import Init, Params, affine, linear_init
 from posattn.nn.selector import check_selection
@@ -35,8 +36,9 @@ class Connected(Architecture):
             isinstance(self.widths, (tuple, list)),
             f"widths={self.widths!r}: one whole number for every hidden layer, as ({self.widths!r},).",
         )
-        object.__setattr__(self, "widths", tuple(self.widths))
-        check_sizes(length=self.length, dim=self.dim, **{f"widths[{k}]": width for k, width in enumerate(self.widths)})
+        keep_whole(self, "length", "dim", least=1)
+        widths = tuple(whole(f"widths[{layer}]", width, least=1) for layer, width in enumerate(self.widths))
+        object.__setattr__(self, "widths", widths)
         require(len(self.widths) >= 1, "widths=(): a network has at least one hidden layer.")
 
     def family(self) -> str:

@@ -21,8 +21,9 @@ from torch.nn import functional
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 
-from posattn.errors import require, unknown
-from posattn.nn.architecture import Architecture, check_codes, check_heads, check_sizes, check_switches, half
+from posattn.checks import choice, keep_switches, keep_whole
+from posattn.errors import require
+from posattn.nn.architecture import Architecture, check_codes, check_heads, half
 from posattn.nn.model import Model
 from posattn.nn.parts import (
     Init,
@@ -66,12 +67,10 @@ class Gpt(Architecture):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_sizes(vocabulary=self.vocabulary, length=self.length, embed_dim=self.embed_dim)
-        check_sizes(heads=self.heads, layers=self.layers)
+        keep_whole(self, "vocabulary", "length", "embed_dim", "heads", "layers", least=1)
         check_heads(self.embed_dim, self.heads)
-        check_switches(positional=self.positional)
-        if self.gelu not in GELUS:
-            raise unknown("gelu", self.gelu, GELUS)
+        keep_switches(self, "positional")
+        choice("gelu", self.gelu, GELUS)
 
     def parameters(self) -> dict[str, Init]:
         width, layers = self.embed_dim, (self.layers,)

@@ -15,8 +15,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from posattn.checks import finite, keep_whole
 from posattn.errors import require
-from posattn.nn.architecture import Architecture, check_codes, check_finite, check_sizes
+from posattn.nn.architecture import Architecture, check_codes
 from posattn.nn.gpt import look_up
 from posattn.nn.model import Model
 from posattn.nn.numeric import GIVEN, Numeric, layer
@@ -38,7 +39,7 @@ class Mixed(Numeric):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_sizes(characters=self.characters, vocabulary=self.vocabulary)
+        keep_whole(self, "characters", "vocabulary", least=1)
         require(
             self.characters < self.length,
             f"characters={self.characters}, length={self.length}: there must be room for at least one number.",
@@ -64,7 +65,7 @@ class Mixed(Numeric):
             f"{numbers.dtype}: the model takes (batch, {self.characters}), int64, and (batch, {wanted}), floats.",
         )
         check_codes("character", characters, self.vocabulary)
-        check_finite("the numbers", numbers)
+        finite("the numbers", numbers)
 
     @abstractmethod
     def attend(self, p: Params) -> Callable[[int, Tensor], Tensor]:

@@ -7,8 +7,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from posattn import checks
 from posattn.errors import require
-from posattn.nn.architecture import Architecture, build, check_finite
+from posattn.nn.architecture import Architecture, build
 from posattn.nn.numeric import GIVEN, Numeric
 from posattn.nn.parts import Params, owned
 from posattn.nn.weights import read_weights, write_weights
@@ -35,6 +36,12 @@ class Model(nn.Module, Generic[Described]):
 
     def __init__(self, *, generator: torch.Generator | None = None, **options: Any) -> None:
         super().__init__()
+        require(
+            hasattr(self, "describes"),
+            f"{type(self).__name__} is what all models share: build one of its kinds, as PositionalTransformer().",
+        )
+        if generator is not None:
+            checks.generator(generator, why="first weights are drawn from it, or, without one, from the global one")
         architecture: Any = build(self.describes, options)
         self._hold(architecture, architecture.init(generator))
 
@@ -55,7 +62,7 @@ class Model(nn.Module, Generic[Described]):
         """Raise where an input does not fit: shape, values, dtype or device."""
         held = next(self.parameters())
         for x in inputs:
-            require(isinstance(x, Tensor), f"the input is a {type(x).__name__}: use torch.as_tensor(x).")
+            checks.tensor("the input", x)
             require(
                 x.device == held.device,
                 f"the input is on '{x.device}' and the model on '{held.device}': use x.to('{held.device}').",
@@ -76,17 +83,30 @@ class Model(nn.Module, Generic[Described]):
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write architecture and weights to a safetensors file, whole or not at all; `posattn.load` reads it."""
-        write_weights(path, self.architecture, {**dict(self.named_parameters()), **dict(self.named_buffers())})
+        held = {**dict(self.named_parameters()), **dict(self.named_buffers())}
+        write_weights(checks.path("path", path), self.architecture, held)
 
 
 def model_of(architecture: Architecture, tensors: Params) -> Model[Any]:
     """The module of a given architecture with a copy of given weights."""
-    name = type(architecture).__name__
+    checks.instance("architecture", architecture, Architecture, fix="describe the model, as posattn.nn.Positional()")
+    described = type(architecture).__name__
     require(
         architecture.kind in MODELS,
-        f"the architecture {name} (kind '{architecture.kind}') has no model: write its module, a subclass of "
-        f"posattn.nn.Model with describes = {name}.",
+        f"the architecture {described} (kind '{architecture.kind}') has no model: write its module, a subclass of "
+        f"posattn.nn.Model with describes = {described}.",
     )
+    checks.instance(
+        "tensors", tensors, dict, fix="pass the weights by name, as architecture.init(generator) draws them"
+    )
+    expected = architecture.shapes()
+    found = {name: tuple(_held(name, tensor).shape) for name, tensor in tensors.items()}
+    for name in sorted(expected.keys() | found.keys()):
+        require(
+            expected.get(name) == found.get(name),
+            f"tensor {name!r} has shape {found.get(name)}: the {architecture.kind} model takes {expected.get(name)} "
+            "(None: there is none of that name). architecture.shapes() names them all.",
+        )
     cls = MODELS[architecture.kind]
     model = cls.__new__(cls)
     nn.Module.__init__(model)
@@ -94,9 +114,17 @@ def model_of(architecture: Architecture, tensors: Params) -> Model[Any]:
     return model
 
 
+def _held(name: str, value: Any) -> Tensor:
+    tensor = checks.tensor(name, value)
+    require(
+        tensor.is_floating_point(), f"tensor {name!r} has dtype {tensor.dtype}: weights are floating point, x.float()."
+    )
+    return tensor
+
+
 def load(path: str | os.PathLike[str]) -> Model[Any]:
     """The model in a file that `model.save` wrote. Nothing in the file is ever executed."""
-    return model_of(*read_weights(path))
+    return model_of(*read_weights(checks.path("path", path)))
 
 
 class NumericModel(Model[DescribedNumeric]):
@@ -128,7 +156,7 @@ class NumericModel(Model[DescribedNumeric]):
                 f"{name} has {value.shape[0]} rows: it needs one for each of the model's length + scratchpad = {nodes} "
                 "nodes.",
             )
-            check_finite(name, value)
+            checks.finite(name, value)
             self.get_buffer(name).copy_(value)
 
     def forward(
@@ -141,10 +169,10 @@ class NumericModel(Model[DescribedNumeric]):
             self._check_encoding(encoding, x.shape[1])
             p["encoding"] = encoding.unsqueeze(0)
         if encoding is None or "constants" in p:
-            self.check_length(x)
+            self._check_length(x)
         return self.architecture.forward(p, x.unsqueeze(0))[0]
 
-    def check_length(self, x: Tensor) -> None:
+    def _check_length(self, x: Tensor) -> None:
         """Raise where x has more nodes than P, or the constants, have rows."""
         length, longest = x.shape[1], self.architecture.length
         other = ", or pass a longer P: model(x, encoding=P)." if self.architecture.constants is None else "."
@@ -155,6 +183,7 @@ class NumericModel(Model[DescribedNumeric]):
         )
 
     def _check_encoding(self, encoding: Tensor, length: int) -> None:
+        checks.tensor("encoding", encoding)
         wanted = (length + self.architecture.scratchpad, self.architecture.encoding_width)
         held = self.get_buffer("encoding")
         require(
@@ -162,4 +191,4 @@ class NumericModel(Model[DescribedNumeric]):
             f"encoding is {tuple(encoding.shape)}, {encoding.dtype}, on '{encoding.device}': this input needs {wanted} "
             f"(length + scratchpad rows), {held.dtype}, on '{held.device}'.",
         )
-        check_finite("encoding", encoding)
+        checks.finite("encoding", encoding)

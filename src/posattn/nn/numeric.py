@@ -13,8 +13,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from posattn import encodings
+from posattn.checks import finite, keep_switches, keep_whole, whole
 from posattn.errors import require, unknown
-from posattn.nn.architecture import Architecture, check_finite, check_heads, check_sizes, check_switches
+from posattn.nn.architecture import Architecture, check_heads
 from posattn.nn.parts import Init, Params, affine, linear, linear_init, merge_heads, split_heads, xavier_init
 
 #: The name of an encoding or of constants that were passed as a matrix.
@@ -42,15 +43,14 @@ class Numeric(Architecture):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_sizes(length=self.length, in_dim=self.in_dim, out_dim=self.out_dim, embed_dim=self.embed_dim)
-        check_sizes(heads=self.heads, hidden_dim=self.hidden_dim)
+        keep_whole(self, "length", "in_dim", "out_dim", "embed_dim", "heads", "hidden_dim", least=1)
         check_heads(self.embed_dim, self.heads)
-        check_sizes(scratchpad=self.scratchpad, least=0)
-        check_sizes(mlp_layers=self.mlp_layers, least=2)  # there is a ReLU between each two
-        check_switches(bias=self.bias)
+        keep_whole(self, "scratchpad", least=0)
+        keep_whole(self, "mlp_layers", least=2)  # there is a ReLU between each two
+        keep_switches(self, "bias")
         if self.layers is None:
             object.__setattr__(self, "layers", self.length.bit_length())  # floor(log2 length) + 1
-        check_sizes(layers=self.layers)
+        keep_whole(self, "layers", least=1)
         object.__setattr__(self, "encoding_dim", self._width("encoding", self.encoding, self.encoding_dim))
         if self.constants is not None:
             object.__setattr__(self, "constants_dim", self._width("constants", self.constants, self.constants_dim))
@@ -70,7 +70,7 @@ class Numeric(Architecture):
         if name not in (GIVEN, *encodings.REGISTRY):
             raise unknown(what, name, encodings.REGISTRY)
         if dim is not None:
-            check_sizes(**{f"{what}_dim": dim})
+            dim = whole(f"{what}_dim", dim, least=1)
         if name != GIVEN:
             return encodings.width(name, self.nodes, dim)
         require(dim is not None, f"{what}={GIVEN!r} stands for a matrix: pass the matrix itself, {what}=P.")
@@ -135,7 +135,7 @@ class Numeric(Architecture):
             f"the input has shape {tuple(x.shape)}: the model takes (batch, length, {self.in_dim}).",
         )
         require(x.is_floating_point(), f"the input has dtype {x.dtype}, not floating point: use x.float().")
-        check_finite("the input", x)
+        finite("the input", x)
 
     def inputs(
         self, p: Params, x: Float[Tensor, "replicas batch length in_dim"]

@@ -24,8 +24,9 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from posattn import encodings
-from posattn.errors import PosattnError, require, unknown
-from posattn.nn.architecture import Architecture, check_finite, check_sizes
+from posattn.checks import choice, finite, keep_real, keep_whole
+from posattn.errors import PosattnError, require
+from posattn.nn.architecture import Architecture
 from posattn.nn.codes import Codes, Fixed, OneHot, Stochastic
 from posattn.nn.model import Model
 from posattn.nn.parts import Init, Params
@@ -60,33 +61,29 @@ class Selector(Architecture):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_sizes(length=self.length, dim=self.dim)
+        keep_whole(self, "length", "dim", least=1)
         for what, value, known in (
             ("encoding", self.encoding, ENCODINGS),
             ("keys", self.keys, KEYS),
             ("query", self.query, QUERIES),
             ("blocks", self.blocks, BLOCKS),
         ):
-            if value not in known:
-                raise unknown(what, value, known)
+            choice(what, value, known)
         usual = self.length if self.encoding == "one-hot" else 170
         object.__setattr__(self, "encoding_dim", usual if self.encoding_dim is None else self.encoding_dim)
-        check_sizes(encoding_dim=self.encoding_dim)
+        keep_whole(self, "encoding_dim", least=1)
         require(
             self.encoding != "one-hot" or self.encoding_dim == self.length,
             f"encoding_dim={self.encoding_dim}: one-hot encodings of {self.length} tokens have as many dimensions. "
             "Leave encoding_dim out.",
         )
-        for name in ("query_scale", "deviation"):
-            value = getattr(self, name)
-            real = isinstance(value, (int, float)) and math.isfinite(value)
-            require(real, f"{name}={value!r}: it must be a finite number.")
+        keep_real(self, "query_scale", "deviation")
         largest = torch.finfo(torch.float32).max
         require(
             0 < self.query_scale <= largest,
             f"query_scale={self.query_scale}: it is above 0, and at most {largest:.1e}, which float32 holds.",
         )
-        require(self.deviation >= 0, f"deviation={self.deviation}: of the first weights, 0 or more.")
+        require(self.deviation >= 0, f"deviation={self.deviation}: that of the first weights must be 0 or more.")
         require(
             self.encoding != "near-orthogonal" or self.query == "sum" or 2 ** (self.width - 1) >= self.length,
             f"encoding_dim={self.width}: {self.length} tokens cannot all have other signs there, two of them would be "
@@ -223,7 +220,7 @@ def check_selection(x: Tensor, subset: Tensor, key: Tensor, *, dim: int) -> None
         x.dim() == 3 and x.shape[2] == dim and x.is_floating_point(),
         f"x is {tuple(x.shape)}, {x.dtype}: the model takes (batch, tokens, {dim}), floating point.",
     )
-    check_finite("x", x)
+    finite("x", x)
     require(
         subset.dim() == 2 and subset.shape[0] == x.shape[0] and subset.dtype == torch.int64,
         f"subset is {tuple(subset.shape)}, {subset.dtype}: the model takes (batch, q), int64, one row a sample.",

@@ -15,8 +15,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from posattn.checks import keep_switches
 from posattn.errors import require
-from posattn.nn.architecture import check_switches
 from posattn.nn.attending import attending_layer
 from posattn.nn.model import NumericModel
 from posattn.nn.numeric import FoldedLayer, Numeric, fold, folded_decoder, layer, middle_maps
@@ -38,7 +38,7 @@ class Standard(Numeric):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_switches(append_encoding=self.append_encoding, rotary=self.rotary)
+        keep_switches(self, "append_encoding", "rotary")
         require(
             not self.rotary or self.embed_dim % 2 == 0,
             f"embed_dim={self.embed_dim}: rotary turns pairs of dimensions, so it must be even.",
@@ -142,5 +142,5 @@ class StandardTransformer(NumericModel[Standard]):
     def attention(self, x: Float[Tensor, "batch length in_dim"]) -> Float[Tensor, "batch layers heads nodes nodes"]:
         """The attention weights on this input; each row sums to 1."""
         self.check(x)
-        self.check_length(x)
+        self._check_length(x)
         return self.architecture.attention(self.replica(), x.unsqueeze(0))[0]

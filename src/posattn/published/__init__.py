@@ -14,6 +14,8 @@ from importlib import resources
 
 import pandas as pd
 
+from posattn import checks
+
 #: What our tasks are called there.
 NAMES = {
     "max-subarray": "max_sum_subarray",
@@ -23,9 +25,17 @@ NAMES = {
 }
 
 
-@cache
+#: The files of published figures.
+TABLES = ("positional.csv", "khop16.csv")
+
+
 def table(name: str) -> pd.DataFrame:
     """Every row of a file of published figures."""
+    return _read(checks.choice("table of published figures", name, TABLES))
+
+
+@cache
+def _read(name: str) -> pd.DataFrame:
     with (resources.files("posattn.published") / name).open() as file:
         return pd.read_csv(file)
 
@@ -37,7 +47,11 @@ def losses(experiment: str, task: str, arch: str, test_set: str, **where: int | 
     >>> f"{statistics.median(losses('scale', 'sum', 'positional', 'c=10')):.4f}"
     '0.0585'
     """
+    for name, value in (("experiment", experiment), ("task", task), ("arch", arch), ("test_set", test_set)):
+        checks.text(name, value)
     rows = table("positional.csv")
+    for column in where:
+        checks.choice("column of the published figures", column, rows.columns)
     chosen = (rows["experiment"] == experiment) & (rows["task"] == NAMES.get(task, task)) & (rows["arch"] == arch)
     if test_set == "validation":
         chosen &= rows["split"] == "val"
@@ -56,6 +70,7 @@ def khop_accuracy(layers: int, test_set: str) -> list[float]:
     >>> khop_accuracy(3, "k=4")
     [0.85]
     """
-    rows = table("khop16.csv")
+    checks.text("test_set", test_set)
+    rows, layers = table("khop16.csv"), checks.whole("layers", layers, least=1)
     chosen = (rows["layers"] == layers) & ("k=" + rows["hops"].astype(str) == test_set)
     return [1 - float(error) for error in rows["error"][chosen]]

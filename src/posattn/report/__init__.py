@@ -6,6 +6,7 @@ from pathlib import Path
 
 from torch import Tensor
 
+from posattn import checks
 from posattn.engine import Store
 from posattn.files import make_folder, write_whole
 from posattn.nn import PositionalTransformer, Selector, load
@@ -20,6 +21,7 @@ from posattn.train.streams import stream
 
 def write(results: Results, out: str | os.PathLike[str] = "runs") -> Path:
     """Write a study's report below `out`/reports and give back the path of its page."""
+    checks.instance("results", results, Results, fix="pass what posattn.studies.results.run gives")
     folder = Store(out).folder / "reports" / results.study.name
     make_folder(folder)
     write_whole(folder / "table.md", table.markdown(results).encode())

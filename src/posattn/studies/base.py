@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
-from posattn import published
+from posattn import checks, published
 from posattn.errors import PosattnError, require, unknown
 from posattn.studies.computed import Computed
 from posattn.train import Trial
@@ -146,11 +146,9 @@ class Study(ABC):
 
     def chosen(self, tasks: tuple[str, ...], preset: str, arms: tuple[str, ...] = ()) -> list[Case]:
         """The cases of some tasks and some arms (none: all of the study's)."""
-        if preset not in PRESETS:
-            raise unknown("preset", preset, PRESETS)
+        checks.choice("preset", preset, PRESETS)
         for task in tasks:
-            if task not in self.tasks:
-                raise unknown(f"task of study '{self.name}'", task, self.tasks)
+            checks.choice(f"task of study '{self.name}'", task, self.tasks)
         cases = [case for task in tasks or self.tasks for case in self.cases(task, preset)]
         known = list(dict.fromkeys(case.arm for case in cases))
         for arm in arms:
@@ -163,8 +161,10 @@ class Study(ABC):
         return list(dict.fromkeys(case.arm for case in self.chosen(tasks, preset)))
 
     def seed_count(self, preset: str, wanted: int | None) -> int:
-        require(wanted is None or wanted >= 1, f"seeds={wanted}: run at least one.")
-        return self.seeds[preset] if wanted is None else wanted
+        if wanted is None:
+            return self.seeds[preset]
+        require(checks.whole("seeds", wanted) >= 1, f"seeds={wanted}: run at least one.")
+        return int(wanted)
 
 
 REGISTRY: dict[str, Study] = {}
@@ -190,6 +190,4 @@ def register(study: type[S]) -> type[S]:
 
 def get(name: str) -> Study:
     """The study called `name`."""
-    if name not in REGISTRY:
-        raise unknown("study", name, REGISTRY)
-    return REGISTRY[name]
+    return REGISTRY[checks.choice("study", name, REGISTRY)]

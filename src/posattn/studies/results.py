@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 import posattn
-from posattn import engine
+from posattn import checks, engine
 from posattn.engine import Reporter, Store
 from posattn.errors import PosattnError, require
 from posattn.files import write_whole
@@ -96,7 +96,9 @@ def run(
     They are all that the store has of the study at this preset and with these options, from earlier runs too. Where
     `arms` names a language model and none is given, it is that of the earlier run.
     """
-    tasks = tuple(dict.fromkeys(tasks))
+    checks.instance("study", study, Study, fix="pass a study, as posattn.studies.get('ood-scale')")
+    tasks = tuple(dict.fromkeys(checks.several("tasks", tasks, str, fix="give a tuple of task names")))
+    arms = checks.several("arms", arms, str, fix="give a tuple of the study's models, as its table names them")
     older = record.read(Store(out), study.name) if arms else None
     if older is not None and older.preset == preset and study.language_model is None:
         study = study if older.language_model is None else study.using(older.language_model)

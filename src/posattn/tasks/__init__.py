@@ -11,6 +11,7 @@ True
 import dataclasses
 from typing import Any
 
+from posattn.checks import choice
 from posattn.errors import require, unknown
 from posattn.tasks.base import Shape, Task
 from posattn.tasks.khop import KHOP_TASKS, KHopInputs, KHopTask
@@ -34,8 +35,7 @@ def names() -> list[str]:
 
 def get(name: str, **options: Any) -> Any:
     """The task called `name`; options replace its fields, as in `get("sum", cumulative=False)`."""
-    if name not in REGISTRY:
-        raise unknown("task", name, REGISTRY)
+    choice("task", name, REGISTRY)
     task = REGISTRY[name]
     fields = [field.name for field in dataclasses.fields(task) if field.name not in FIXED]
     for option in options:

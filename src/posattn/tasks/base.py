@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from posattn import devices
+from posattn import checks, devices
 from posattn.errors import require
 
 
@@ -66,7 +66,8 @@ def sample_options(task: Any) -> dict[str, Any]:
 
 def drawing_device(count: int, generator: torch.Generator, device: str | torch.device | None) -> torch.device:
     """The device to draw on: the generator's, checked against the one that was asked for."""
-    require(count >= 1, f"count={count}: draw at least one sample.")
+    require(checks.whole("count", count) >= 1, f"count={count}: draw at least one sample.")
+    checks.generator(generator)
     if device is None:
         return generator.device
     wanted = devices.resolve(device)
@@ -77,8 +78,36 @@ def drawing_device(count: int, generator: torch.Generator, device: str | torch.d
     return wanted
 
 
+def check_described(task: Task) -> None:
+    """A task has a name and says in a few words what it computes."""
+    checks.text("name", task.name)
+    checks.instance("summary", task.summary, str, fix="say in a few words what the task computes")
+    checks.whole("version", task.version, least=1)
+
+
+def check_inputs(name: str, inputs: Any, kind: Any) -> tuple[Tensor, ...]:
+    """The tensors of a task's inputs, which come as a tuple of its own kind."""
+    checks.instance(f"task '{name}': the input", inputs, kind, fix=f"pass a {kind.__name__}, as sample() draws it")
+    tensors = {field: value for field, value in zip(kind._fields, inputs, strict=True) if value is not None}
+    return tuple(checks.tensor(f"task '{name}': {field}", value) for field, value in tensors.items())
+
+
+def check_dtype(dtype: torch.dtype) -> None:
+    """The dtype of random numbers must be floating point."""
+    require(
+        isinstance(dtype, torch.dtype) and dtype.is_floating_point,
+        f"dtype={dtype!r}: numbers are floating point, whole or not. Use torch.float32.",
+    )
+
+
 def check_scored(name: str, prediction: Tensor, target: Tensor, *, axes: int) -> None:
     """Prediction and target must agree in shape: what broadcasts would be scored against the wrong numbers."""
+    checks.tensor(f"task '{name}': the prediction", prediction)
+    checks.tensor(f"task '{name}': the target", target)
+    require(
+        prediction.is_floating_point() and target.is_floating_point(),
+        f"task '{name}': the prediction is {prediction.dtype} and the target {target.dtype}: both are floating point.",
+    )
     require(
         prediction.shape == target.shape and target.dim() >= axes,
         f"task '{name}': the prediction has shape {tuple(prediction.shape)} and the target {tuple(target.shape)}: both "
@@ -88,6 +117,7 @@ def check_scored(name: str, prediction: Tensor, target: Tensor, *, axes: int) ->
 
 def check_numbers(name: str, x: Tensor, *, width: int | None) -> None:
     """x must be finite floating-point numbers of shape (batch, nodes, width)."""
+    checks.tensor(f"task '{name}': the input", x)
     shown = "width" if width is None else width
     require(
         x.dim() == 3 and x.shape[1] >= 1 and (width is None or x.shape[2] == width),
@@ -97,4 +127,4 @@ def check_numbers(name: str, x: Tensor, *, width: int | None) -> None:
         x.is_floating_point(),
         f"task '{name}': the input has dtype {x.dtype}, it must be floating point: use x.float().",
     )
-    require(bool(torch.isfinite(x).all()), f"task '{name}': the input holds NaN or infinite values. Remove them first.")
+    checks.finite(f"task '{name}': the input", x)

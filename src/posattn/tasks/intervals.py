@@ -6,7 +6,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from posattn.checks import number, switch
 from posattn.errors import require
+from posattn.tasks.base import check_dtype
 
 
 def sample_intervals(
@@ -24,6 +26,7 @@ def sample_intervals(
     both endpoints fall into it, the first lies outside with probability (1 − p)/(1 − p²) = 1/(1 + p), and then the
     second is free; else the first is inside and the second outside. Three uniforms a sample, whatever p is.
     """
+    low, high = number("low", low), number("high", high)
     asked = f"low={low}, high={high}"
     low, high = _rounded(low, dtype), _rounded(high, dtype)
     require(
@@ -53,8 +56,9 @@ def sample_numbers(
     dtype: torch.dtype,
 ) -> Float[Tensor, "count nodes"]:
     """`nodes` iid uniforms in each sample's sub-interval, or iid integers in low … high − 1."""
-    require(dtype.is_floating_point, f"dtype={dtype}: numbers are floating point, whole or not. Use torch.float32.")
-    if integers:
+    check_dtype(dtype)
+    low, high = number("low", low), number("high", high)
+    if switch("integers", integers):
         require(
             low < high and float(low).is_integer() and float(high).is_integer(),
             f"low={low}, high={high}: integers are drawn from low … high − 1, so both must be whole and low < high.",
@@ -77,6 +81,11 @@ def _rounded(value: float, dtype: torch.dtype) -> float:
 
 def _overlap(low: float, high: float, avoid: tuple[float, float], dtype: torch.dtype) -> tuple[float, float] | None:
     """Where `avoid` starts and ends within [low, high], if it meets it."""
+    require(
+        isinstance(avoid, (tuple, list)) and len(avoid) == 2,
+        f"avoid={avoid!r}: it must be a pair, the low end and the high end of what is avoided.",
+    )
+    avoid = number("the low end of avoid", avoid[0]), number("the high end of avoid", avoid[1])
     require(avoid[0] < avoid[1], f"avoid={avoid}: its low end must be below its high end.")
     start, end = max(low, _rounded(avoid[0], dtype)), min(high, _rounded(avoid[1], dtype))
     require(

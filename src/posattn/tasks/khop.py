@@ -11,8 +11,9 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from posattn.checks import keep_whole, switch, tensor, whole
 from posattn.errors import require
-from posattn.tasks.base import Task, drawing_device
+from posattn.tasks.base import Task, check_described, check_inputs, drawing_device
 
 
 class KHopInputs(NamedTuple):
@@ -41,6 +42,8 @@ class KHopTask(Task):
     metric_name = "token accuracy"
 
     def __post_init__(self) -> None:
+        check_described(self)
+        keep_whole(self, "letters", "held_out_letters", "max_hops", "characters")
         require(
             self.letters >= 0 and self.held_out_letters >= 0 and self.max_hops >= 0 and self.characters >= 1,
             f"letters={self.letters}, held_out_letters={self.held_out_letters}, max_hops={self.max_hops}, "
@@ -78,14 +81,15 @@ class KHopTask(Task):
     ) -> tuple[KHopInputs, Int[Tensor, "count nodes"]]:
         """Random letters with k uniform in 0 … max_hops (or `hops`); `held_out` uses the letters kept for testing."""
         where = drawing_device(count, generator, device)
-        start, letters = (self.letters, self.held_out_letters) if held_out else (0, self.letters)
+        start, letters = (self.letters, self.held_out_letters) if switch("held_out", held_out) else (0, self.letters)
         require(
             letters >= 2,
             f"task '{self.name}' has {letters} {'held-out ' if held_out else ''}letters: neighbours must differ, "
             "so it needs two.",
         )
         require(
-            hops is None or 0 <= hops <= self.max_hops, f"hops={hops}: task '{self.name}' has 0 … {self.max_hops} hops."
+            hops is None or 0 <= whole("hops", hops) <= self.max_hops,
+            f"hops={hops}: task '{self.name}' has 0 … {self.max_hops} hops.",
         )
         # A first letter, then steps of 1 … letters − 1 around the alphabet: uniform among what differs.
         first = torch.randint(0, letters, (count, 1), generator=generator, device=where)
@@ -97,9 +101,10 @@ class KHopTask(Task):
         return inputs, self._solve(inputs.tokens)
 
     def target(self, inputs: KHopInputs) -> Int[Tensor, "batch nodes"]:
-        tokens = inputs.tokens
+        (tokens,) = check_inputs(self.name, inputs, KHopInputs)
         require(
-            tokens.dim() == 2 and tokens.shape[1] >= 2, f"tokens of shape {tuple(tokens.shape)}: need (batch, ≥ 2)."
+            tokens.dim() == 2 and tokens.shape[1] >= 2 and tokens.dtype == torch.int64,
+            f"tokens of shape {tuple(tokens.shape)}, {tokens.dtype}: need (batch, ≥ 2), int64.",
         )
         require(
             bool(((tokens[:, 0] >= self.first_hop_token) & (tokens[:, 0] < self.missing)).all())
@@ -137,6 +142,13 @@ class KHopTask(Task):
         return -log_probability.mean(dim=(-2, -1))
 
     def _check_scored(self, prediction: Tensor, target: Tensor) -> None:
+        tensor(f"task '{self.name}': the prediction", prediction)
+        tensor(f"task '{self.name}': the target", target)
+        require(
+            prediction.is_floating_point() and target.dtype == torch.int64,
+            f"task '{self.name}': the prediction is {prediction.dtype} and the target {target.dtype}: logits are "
+            "floating point, tokens int64.",
+        )
         require(
             prediction.shape[:-1] == target.shape and target.dim() >= 2,
             f"task '{self.name}': the prediction has shape {tuple(prediction.shape)} and the target "

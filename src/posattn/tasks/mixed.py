@@ -15,8 +15,9 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from posattn.checks import choice, finite, switch
 from posattn.errors import require
-from posattn.tasks.base import Task, check_scored, drawing_device
+from posattn.tasks.base import Task, check_described, check_inputs, check_scored, drawing_device
 from posattn.tasks.intervals import sample_numbers
 
 LABEL_GLYPHS = "ABDEGHIJKLMNOPQRSTUV" + "WXYZΓΔΘΛΞΠΣΦΨΩαβγδεζ"  # ids 1–20 for training, 21–40 held out
@@ -30,6 +31,7 @@ LIST_CHARACTERS = 4 * LABELS + 5 * DISTRACTORS
 QUESTION = "Find min of categories Cat?, Cat?, Cat? and Cat?"
 OPERATION_AT = QUESTION.index("min")
 QUERIED_AT = [place for place, glyph in enumerate(QUESTION) if glyph == "?"]
+OPERATIONS = ("min", "sum", "max")
 CHARACTERS = LIST_CHARACTERS + len(QUESTION)
 
 
@@ -52,6 +54,13 @@ class MixedTask(Task):
 
     metric_name = "MAPE"
 
+    def __post_init__(self) -> None:
+        check_described(self)
+        several = isinstance(self.operations, tuple) and len(self.operations) > 0
+        require(several, f"operations={self.operations!r}: name one or more of {', '.join(OPERATIONS)}, as ('min',).")
+        for operation in self.operations:
+            choice("operation", operation, OPERATIONS)
+
     def sample(
         self,
         count: int,
@@ -66,6 +75,7 @@ class MixedTask(Task):
     ) -> tuple[MixedInputs, Float[Tensor, "count 1"]]:
         """`held_out` uses the labels and distractor marks kept for testing."""
         where = drawing_device(count, generator, device)
+        held_out = switch("held_out", held_out)
 
         def pick(total: int, some: int) -> Int[Tensor, "count some"]:
             """`some` distinct numbers below `total`, in random order, for every sample."""
@@ -89,22 +99,20 @@ class MixedTask(Task):
         return inputs, self._solve(inputs)
 
     def target(self, inputs: MixedInputs) -> Float[Tensor, "batch 1"]:
-        characters, numbers = inputs
+        characters, numbers = check_inputs(self.name, inputs, MixedInputs)
         require(
             characters.dim() == 2
+            and characters.dtype == torch.int64
             and characters.shape[1] == CHARACTERS
             and tuple(numbers.shape) == (characters.shape[0], LABELS),
-            f"task '{self.name}': characters {tuple(characters.shape)} and numbers {tuple(numbers.shape)} must be "
-            f"(batch, {CHARACTERS}) and (batch, {LABELS}).",
+            f"task '{self.name}': characters {tuple(characters.shape)}, {characters.dtype}, and numbers "
+            f"{tuple(numbers.shape)} must be (batch, {CHARACTERS}), int64, and (batch, {LABELS}).",
         )
         require(
             numbers.is_floating_point(),
             f"task '{self.name}': the numbers have dtype {numbers.dtype}, they must be floating point: use .float().",
         )
-        require(
-            bool(torch.isfinite(numbers).all()),
-            f"task '{self.name}': the numbers hold NaN or infinite values. Remove them first.",
-        )
+        finite(f"task '{self.name}': the numbers", numbers)
         valued, match = _found(characters)
         words = torch.stack([_codes(name, characters.device) for name in self.operations])
         asked = characters[:, LIST_CHARACTERS + OPERATION_AT :][:, None, :3] == words
@@ -127,7 +135,8 @@ class MixedTask(Task):
 
     def text(self, inputs: MixedInputs) -> list[str]:
         """The characters of each sample as a string."""
-        return ["".join(GLYPHS[code] for code in row) for row in inputs.characters.tolist()]
+        characters, _ = check_inputs(self.name, inputs, MixedInputs)
+        return ["".join(GLYPHS[code] for code in row) for row in characters.tolist()]
 
     def loss(
         self, prediction: Float[Tensor, "*replicas batch 1"], target: Float[Tensor, "*replicas batch 1"]

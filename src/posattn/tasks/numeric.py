@@ -12,8 +12,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from posattn.errors import require, unknown
-from posattn.tasks.base import Shape, Task, check_numbers, check_scored, drawing_device
+from posattn.checks import choice, keep_switches, keep_whole, whole
+from posattn.errors import require
+from posattn.tasks.base import Shape, Task, check_described, check_numbers, check_scored, drawing_device
 from posattn.tasks.intervals import sample_numbers
 
 #: A sample counts as solved when every output is within this much of the target, relative plus absolute.
@@ -45,9 +46,14 @@ class NumericTask(Task):
 
     metric_name = "accuracy"
 
+    def __post_init__(self) -> None:
+        check_described(self)
+        require(callable(self.function), f"function={self.function!r}: it must be a function of a tensor of numbers.")
+        keep_whole(self, "nodes_per_number", least=1)
+
     def shape(self, length: int) -> Shape:
         """What a model for inputs of this length needs."""
-        require(length >= 1, f"length={length}: an input has at least one number.")
+        require(whole("length", length) >= 1, f"length={length}: an input has at least one number.")
         return Shape(nodes=self.nodes_per_number * length, in_dim=1, out_dim=1)
 
     def sample(
@@ -76,17 +82,13 @@ class NumericTask(Task):
             count, nodes, low=low, high=high, avoid=avoid, integers=integers, generator=generator, dtype=dtype
         )
         x = numbers.unsqueeze(-1)
-        if placed not in PLACED:
-            raise unknown("placed", placed, PLACED)
+        choice("placed", placed, PLACED)
         if places is None:
             require(
                 placed == PLACED[0], f"placed={placed!r}: without places there is nothing to choose. Pass places=32."
             )
             return x, self._solve(x)
-        require(
-            isinstance(places, int) and places >= nodes,
-            f"places={places!r}: {nodes} numbers need as many places or more, a whole number.",
-        )
+        require(whole("places", places) >= nodes, f"places={places!r}: {nodes} numbers need as many places or more.")
         if placed == "first":
             stand = torch.arange(nodes, device=x.device).repeat(count, 1)
         else:  # the places of the largest of iid uniforms are a uniform subset
@@ -133,6 +135,10 @@ class PrefixTask(NumericTask):
     """`function` of every prefix, or with `cumulative=False` of the whole list (the last prefix) at every node."""
 
     cumulative: bool = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        keep_switches(self, "cumulative")
 
     def _solve(self, x: Float[Tensor, "batch nodes 1"]) -> Float[Tensor, "batch nodes 1"]:
         y = super()._solve(x)

@@ -4,7 +4,6 @@
 averaging of Sanford, Hsu, Telgarsky 2023: every token has a subset of its own.
 """
 
-import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -12,8 +11,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from posattn.errors import require, unknown
-from posattn.tasks.base import Task, check_scored, drawing_device
+from posattn.checks import choice, finite, keep_real, keep_switches, whole
+from posattn.errors import require
+from posattn.tasks.base import Task, check_described, check_dtype, check_inputs, check_scored, drawing_device
 
 REDRAWS = ("sample", "step")
 
@@ -42,8 +42,12 @@ class SelectionTask(Task):
     metric_name = "squared error"
 
     def __post_init__(self) -> None:
-        real = isinstance(self.kappa, (int, float)) and 0 < self.kappa < math.inf
-        require(real, f"kappa={self.kappa!r}: the squared error's weight is above 0 and finite. Use 0.5 or 1.")
+        check_described(self)
+        keep_switches(self, "every_token")
+        keep_real(self, "kappa")
+        require(
+            self.kappa > 0, f"kappa={self.kappa!r}: the squared error's weight is above 0 and finite. Use 0.5 or 1."
+        )
 
     def sample(
         self,
@@ -58,19 +62,17 @@ class SelectionTask(Task):
         dtype: torch.dtype = torch.float32,
     ) -> tuple[SelectionInputs, Float[Tensor, "count *tokens dim"]]:
         """`redraw` says how often the key changes: with every "sample", or once for all drawn in one "step"."""
-        if redraw not in REDRAWS:
-            raise unknown("redraw", redraw, REDRAWS)
+        choice("redraw", redraw, REDRAWS)
         where = drawing_device(count, generator, device)
         for name, value in (("subset_size", subset_size), ("length", length), ("dim", dim)):
-            whole = isinstance(value, int) and not isinstance(value, bool)
-            require(whole, f"{name}={value!r}: it must be a whole number.")
+            whole(name, value)
         require(
             1 <= subset_size <= length,
             f"subset_size={subset_size}, length={length}: a subset has at least one token and at most all of them. "
             f"Use subset_size=1 or more, and a length of at least {max(subset_size, 1)}.",
         )
         require(dim >= 1, f"dim={dim}: a token has at least one coordinate.")
-        require(dtype.is_floating_point, f"dtype={dtype}: normal variables are floating point. Use torch.float32.")
+        check_dtype(dtype)
         x = torch.randn(count, length, dim, generator=generator, device=where, dtype=dtype)
         lead = (count, length) if self.every_token else (count,)
         # The places of the q largest of iid uniforms are a uniform q-subset.
@@ -80,22 +82,21 @@ class SelectionTask(Task):
         return inputs, _averages(inputs)
 
     def target(self, inputs: SelectionInputs) -> Float[Tensor, "batch *tokens dim"]:
-        x, subset, _ = inputs
+        x, subset = check_inputs(self.name, inputs, SelectionInputs)[:2]
         expected = 3 if self.every_token else 2
         require(
             x.dim() == 3
             and subset.dim() == expected
             and subset.shape[:-1] == x.shape[: expected - 1]
-            and subset.shape[-1] >= 1,
-            f"task '{self.name}': x {tuple(x.shape)} and subset {tuple(subset.shape)} must be (batch, tokens, dim) "
-            f"and (batch, {'tokens, ' if self.every_token else ''}q) with q ≥ 1.",
+            and subset.shape[-1] >= 1
+            and subset.dtype == torch.int64,
+            f"task '{self.name}': x {tuple(x.shape)} and subset {tuple(subset.shape)}, {subset.dtype}, must be "
+            f"(batch, tokens, dim) and (batch, {'tokens, ' if self.every_token else ''}q) with q ≥ 1, int64.",
         )
         require(
             x.is_floating_point(), f"task '{self.name}': x has dtype {x.dtype}, it must be floating point: x.float()."
         )
-        require(
-            bool(torch.isfinite(x).all()), f"task '{self.name}': x holds NaN or infinite values. Remove them first."
-        )
+        finite(f"task '{self.name}': x", x)
         require(
             bool(((subset >= 0) & (subset < x.shape[1])).all()),
             f"task '{self.name}': subset holds a place outside 0 … {x.shape[1] - 1}.",

@@ -6,8 +6,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from posattn.checks import number, switch, whole
 from posattn.errors import require
-from posattn.tasks.base import Shape, Task, check_numbers, check_scored, drawing_device
+from posattn.tasks.base import Shape, Task, check_described, check_numbers, check_scored, drawing_device
 from posattn.tasks.intervals import sample_numbers
 from posattn.tasks.numeric import ACCURACY_TOLERANCE
 
@@ -26,8 +27,11 @@ class ShortestPathTask(Task):
 
     metric_name = "accuracy"
 
+    def __post_init__(self) -> None:
+        check_described(self)
+
     def shape(self, length: int) -> Shape:
-        require(length >= 2, f"length={length}: a path needs at least two nodes.")
+        require(whole("length", length) >= 2, f"length={length}: a path needs at least two nodes.")
         return Shape(nodes=length, in_dim=length, out_dim=length)
 
     def sample(
@@ -45,8 +49,9 @@ class ShortestPathTask(Task):
     ) -> tuple[Float[Tensor, "count nodes nodes"], Float[Tensor, "count nodes nodes"]]:
         where = drawing_device(count, generator, device)
         nodes = self.shape(length).nodes
+        low, high = number("low", low), number("high", high)
         require(
-            not (integers and low <= 0 < high),
+            not (switch("integers", integers) and low <= 0 < high),
             f"low={low}, high={high}: integers from low … high − 1 include 0, and an edge of weight 0 cannot be told "
             f"from no edge. Draw them from low=1 on.",
         )

@@ -13,6 +13,7 @@ compared with each other and not read as gaps, not even where a total below 0 lo
 import math
 from dataclasses import dataclass
 
+from posattn import checks
 from posattn.errors import require
 from posattn.nn import Architecture, Gpt, Model
 from posattn.nn.parts import Params
@@ -50,6 +51,7 @@ class Terms:
 
 def terms(model: Model, *, samples: int, delta: float = 0.05, constant: float = 1.0) -> Terms:
     """The terms for one model."""
+    checks.instance("model", model, Model, fix="pass a model, as posattn.load(file) gives it")
     return fleet_terms(model.architecture, model.replica(), samples=samples, delta=delta, constant=constant)[0]
 
 
@@ -57,9 +59,10 @@ def fleet_terms(
     architecture: Architecture, p: Params, *, samples: int, delta: float = 0.05, constant: float = 1.0
 ) -> list[Terms]:
     """The terms for every replica of a fleet, from norms that are computed together."""
-    require(samples >= 1, f"m={samples}: a bound needs at least one sample.")
+    require(checks.whole("m", samples) >= 1, f"m={samples}: a bound needs at least one sample.")
+    delta, constant = checks.real("delta", delta), checks.real("constant", constant)
     require(0 < delta < 1, f"delta={delta}: the chance that the bound fails lies in (0, 1).")
-    require(constant > 0 and math.isfinite(constant), f"constant={constant}: the exponent's constant c is above 0.")
+    require(constant > 0, f"constant={constant}: the exponent's constant c is above 0.")
     found = norms(architecture, p)
     return [
         _terms(architecture, found, replica, samples, delta, constant) for replica in range(found.spectral.shape[0])
@@ -100,6 +103,7 @@ def _log10(value: float) -> float:
 
 def sizes(architecture: Architecture) -> tuple[int, int, int, int]:
     """H, L, d and n of any architecture that has layers."""
+    checks.instance("architecture", architecture, Architecture, fix="pass what describes a model, model.architecture")
     heads, layers = getattr(architecture, "heads", None), getattr(architecture, "layers", None)
     width, nodes = getattr(architecture, "embed_dim", None), getattr(architecture, "nodes", None)
     nodes = nodes or getattr(architecture, "length", None)

@@ -13,9 +13,9 @@ from statistics import NormalDist
 
 import torch
 
-from posattn import tasks
-from posattn.errors import require, unknown
-from posattn.nn import PositionalTransformer
+from posattn import checks, tasks
+from posattn.errors import require
+from posattn.nn import Model, PositionalTransformer
 
 #: Tasks that scale with their input.
 TASKS = ("sum", "min", "max", "median", "sort", "max-subarray")
@@ -45,6 +45,7 @@ class Prediction:
 
 def redraw_factor(scale: float) -> float:
     """c⁴/(c² − 1): how much larger than the unit error the error at scale c can be under the redraw rule."""
+    scale = checks.real("c", scale)
     require(scale > 1, f"c={scale}: the redraw rule is for scales above 1.")
     return scale**4 / (scale**2 - 1)
 
@@ -60,17 +61,13 @@ def predict(
     confidence: float = 0.99,
 ) -> Prediction:
     """The error on [−c·high, c·high] from inputs in [−high, high] alone."""
+    _check(model, task, scale, samples, high, confidence)
     sizes = model.architecture
     require(
-        isinstance(model, PositionalTransformer) and not sizes.bias and sizes.constants is None,
-        "the model is not homogeneous (it has biases or constants, or attends by value): its error at another scale "
-        "does not follow from its error at this one. Build it with bias=False.",
+        not sizes.bias and sizes.constants is None,
+        "the model is not homogeneous (it has biases or constants): its error at another scale does not follow from "
+        "its error at this one. Build it with bias=False.",
     )
-    require(scale > 1, f"c={scale}: a scale above 1.")
-    if task not in TASKS:
-        raise unknown("task that scales with its input", task, TASKS)
-    require(samples >= 2, f"samples={samples}: a confidence interval needs at least two.")
-    require(0 < confidence < 1, f"confidence={confidence}: it lies in (0, 1).")
     unit = _errors(model, task, samples, generator, low=-high, high=high)
     inner = high / scale
     outside = _errors(model, task, samples, generator, low=-high, high=high, avoid=(-inner, inner))
@@ -94,8 +91,22 @@ def measure(
     confidence: float = 0.99,
 ) -> Interval:
     """The error on [−c·high, c·high] by the redraw rule, measured there."""
+    _check(model, task, scale, samples, high, confidence)
     options = {"low": -scale * high, "high": scale * high, "avoid": (-high, high)}
     return interval(_errors(model, task, samples, generator, **options), confidence)
+
+
+def _check(model: Model, task: str, scale: float, samples: int, high: float, confidence: float) -> None:
+    checks.instance("model", model, PositionalTransformer, fix="errors at other scales follow for positional models")
+    redraw_factor(scale)
+    checks.choice("task that scales with its input", task, TASKS)
+    require(checks.whole("samples", samples) >= 2, f"samples={samples}: a confidence interval needs at least two.")
+    require(checks.real("high", high) > 0, f"high={high}: inputs lie in ±high, above 0.")
+    _check_confidence(confidence)
+
+
+def _check_confidence(confidence: float) -> None:
+    require(0 < checks.real("confidence", confidence) < 1, f"confidence={confidence}: it must lie in (0, 1).")
 
 
 @torch.no_grad()
@@ -111,6 +122,13 @@ def _errors(
 
 def interval(values: torch.Tensor, confidence: float) -> Interval:
     """The mean, with a confidence interval by the central limit theorem."""
+    _check_confidence(confidence)
+    checks.tensor("values", values)
+    require(
+        values.dim() == 1 and len(values) >= 2 and values.is_floating_point(),
+        f"values of shape {tuple(values.shape)}, {values.dtype}: give two numbers or more, floating point.",
+    )
+    checks.finite("values", values)
     mean = float(values.mean())
     half = NormalDist().inv_cdf((1 + confidence) / 2) * float(values.std()) / math.sqrt(len(values))
     return Interval(mean, max(0.0, mean - half), mean + half)

@@ -15,9 +15,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from posattn import checks
 from posattn.errors import PosattnError, require
 from posattn.nn import Model, PositionalTransformer, StandardTransformer
 from posattn.nn.numeric import fold, folded_decoder, middle_maps
+from posattn.theory.norms import check_weights
 
 #: The largest matrix (side) whose spectral norm is computed whole; beyond, ‖Σ A_h⊗M_h‖ ≤ Σ ‖A_h‖·‖M_h‖ is used.
 LARGEST = 1500
@@ -36,12 +38,14 @@ class Upper:
 
 def upper(model: Model) -> Upper:
     """A Lipschitz constant of the model on all inputs of its length."""
+    checks.instance("model", model, Model, fix="pass a model, as posattn.load(file) gives it")
     if not isinstance(model, PositionalTransformer):
         raise PosattnError(
             f"a {model.architecture.kind} model has no Lipschitz bound on an unbounded domain that its norms give: "
             "where attention depends on values, its slope grows with them. `lower` measures it in a range."
         )
     sizes = model.architecture
+    check_weights(sizes, model.replica())
     p = {name: tensor.detach().double() for name, tensor in model.replica().items()}
     attention = sizes.attention(p, sizes.nodes)[0]
     identity = torch.eye(sizes.nodes, dtype=torch.float64, device=attention.device)
@@ -97,9 +101,18 @@ def lower(
     After every iteration each input moves a little along the direction that it stretches most, and stays where the
     slope has grown.
     """
-    require(starts >= 1 and rounds >= 1, f"starts={starts}, rounds={rounds}: at least one of each.")
-    require(scale > 0, f"scale={scale}: inputs lie in ±scale, above 0.")
+    checks.instance(
+        "model",
+        model,
+        (PositionalTransformer, StandardTransformer),
+        fix="slopes are measured of positional and standard models for numbers",
+    )
+    whole = checks.whole("starts", starts) >= 1 and checks.whole("rounds", rounds) >= 1
+    require(whole, f"starts={starts}, rounds={rounds}: at least one of each.")
+    require(checks.real("scale", scale) > 0, f"scale={scale}: inputs lie in ±scale, above 0.")
+    checks.generator(generator)
     sizes = model.architecture
+    check_weights(sizes, model.replica())
     p = {name: tensor.detach().double() for name, tensor in model.replica().items()}
 
     def apply(x: Tensor) -> Tensor:

@@ -13,6 +13,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from posattn import checks
+from posattn.errors import require
 from posattn.nn import Architecture
 from posattn.nn.parts import Params
 
@@ -40,7 +42,7 @@ LAYER_MAPS = ("value", "output", "mlp_in", "mlp_middle", "mlp_out")
 
 def spectral_norm(weight: Float[Tensor, "*lead into out"]) -> Float[Tensor, "*lead"]:
     """The largest singular value of each matrix: of its smaller Gram matrix, which is faster than the SVD."""
-    wide = weight.double()
+    wide = _checked(weight).double()
     gram = wide.mT @ wide if wide.shape[-1] <= wide.shape[-2] else wide @ wide.mT
     return _largest_eigenvalue(gram.reshape(-1, *gram.shape[-2:])).reshape(gram.shape[:-2]).clamp(min=0).sqrt()
 
@@ -56,12 +58,22 @@ def _largest_eigenvalue(gram: Float[Tensor, "count side side"]) -> Float[Tensor,
 
 def column_norm(weight: Float[Tensor, "*lead into out"]) -> Float[Tensor, "*lead"]:
     """The sum of the Euclidean norms of each matrix's columns."""
-    return weight.double().norm(dim=-2).sum(-1)
+    return _checked(weight).double().norm(dim=-2).sum(-1)
+
+
+def _checked(weight: Tensor) -> Tensor:
+    checks.tensor("weight", weight)
+    require(
+        weight.dim() >= 2 and weight.is_floating_point(),
+        f"weight is {tuple(weight.shape)}, {weight.dtype}: norms are those of matrices, floating point.",
+    )
+    return checks.finite("weight", weight)
 
 
 @torch.no_grad()
 def norms(architecture: Architecture, p: Params) -> Norms:
     """Norms of every replica at once; parameters have a leading replica axis."""
+    check_weights(architecture, p)
     by_map = {}
     for name in (*LAYER_MAPS, "encoder", "decoder"):
         weight = p.get(f"{name}_weight")
@@ -75,8 +87,23 @@ def norms(architecture: Architecture, p: Params) -> Norms:
     return Norms(spectral, column, query_key_norm(architecture, p) if sees_values else None, by_map)
 
 
+def check_weights(architecture: Architecture, p: Params) -> None:
+    """Raise where `p` is not what a model of this architecture holds, with a leading axis, or holds NaN."""
+    checks.instance("architecture", architecture, Architecture, fix="pass what describes a model, model.architecture")
+    checks.instance("p", p, dict, fix="pass a model's tensors by name, model.replica()")
+    for name, shape in architecture.shapes().items():
+        require(name in p, f"p has no tensor {name!r}, which a {architecture.kind} model holds: pass model.replica().")
+        require(
+            tuple(checks.tensor(name, p[name]).shape[1:]) == shape,
+            f"tensor {name!r} is {tuple(p[name].shape)}: a {architecture.kind} model holds {shape}, after one axis for "
+            "replicas.",
+        )
+        checks.finite(f"tensor {name!r} of the model", p[name])
+
+
 def attends_by_value(architecture: Architecture) -> bool:
     """Whether attention weights depend on the input."""
+    checks.instance("architecture", architecture, Architecture, fix="pass what describes a model, model.architecture")
     positional = getattr(architecture, "positional", None)
     if positional is not None:
         return not positional
@@ -85,6 +112,7 @@ def attends_by_value(architecture: Architecture) -> bool:
 
 def query_key_norm(architecture: Architecture, p: Params) -> Float[Tensor, "replicas"]:
     """B_QK: how strongly logits depend on values, over all layers and heads."""
+    check_weights(architecture, p)
     heads: int = architecture.heads  # type: ignore[attr-defined]  # every architecture with queries has heads
     both = (p[f"{name}_weight"].double() for name in ("query", "key"))
     query, key = (weight.unflatten(-1, (heads, -1)).transpose(-3, -2) for weight in both)

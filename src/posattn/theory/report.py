@@ -4,7 +4,8 @@ from dataclasses import fields
 
 import torch
 
-from posattn.errors import PosattnError
+from posattn import checks
+from posattn.errors import PosattnError, require
 from posattn.nn import Model, PositionalTransformer, StandardTransformer
 from posattn.nn.weights import check_finite_weights
 from posattn.theory import bounds, homogeneity, lipschitz
@@ -38,6 +39,11 @@ def about(
     scales: tuple[float, ...] = (),
 ) -> Facts:
     """Norms, the terms of the bound, Lipschitz bounds and, with a task, errors at other scales."""
+    checks.instance("model", model, Model, fix="pass a model, as posattn.load(file) gives it")
+    if task is not None:
+        checks.choice("task that scales with its input", task, homogeneity.TASKS)
+    numbers = isinstance(scales, (tuple, list)) and all(homogeneity.redraw_factor(scale) for scale in scales)
+    require(numbers, f"scales={scales!r}: give a tuple of numbers, as (2.0, 5.0).")
     check_finite_weights(f"the {model.architecture.kind} model", model)
     found = bounds.terms(model, samples=samples, delta=delta, constant=constant)
     facts: Facts = {"model": (found.architecture, f"m = {samples}, δ = {delta:g}, c = {constant:g}, other constants 1")}

@@ -28,6 +28,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
+from posattn import checks
 from posattn.errors import PosattnError, require
 
 Numbers = float | Float[np.ndarray, "..."]
@@ -95,8 +96,10 @@ def trajectory(
     ['0: 0.8333', '5000: 0.2896', '10000: 0.0111']
     """
     _check(T, q, d, kappa)
-    require(steps >= 0, f"steps={steps}: descent cannot go back. Use 0 or more.")
-    require(every >= 1, f"every={every}: each step can be kept (1), or each second (2), and so on.")
+    require(checks.whole("steps", steps) >= 0, f"steps={steps}: descent cannot go back. Use 0 or more.")
+    require(
+        checks.whole("every", every) >= 1, f"every={every}: each step can be kept (1), or each second (2), and so on."
+    )
     sizes = _positive("eta", eta)
     require(
         sizes.shape in ((), (steps,)),
@@ -158,7 +161,8 @@ def inverse_loss_slope(T: int, eta: float) -> float:
     best.
     """
     _check(T)
-    return 4 * float(_positive("eta", eta)) / (T - 1)
+    require(checks.real("eta", eta) > 0, f"eta={eta}: it must be greater than 0.")
+    return 4 * eta / (T - 1)
 
 
 def asymptote(t: Numbers, T: int, eta: float) -> Numbers:
@@ -177,7 +181,7 @@ def fcn_floor(m: int, T: int, q: int, d: int, kappa: float = 0.5) -> float:
     and (T − 1)d smaller ones (T − q)/(qT(T − 1)). The best features take the largest m.
     """
     _check(T, q, d, kappa)
-    require(_whole(m) and m >= 0, f"m={m}: a network has a whole number of features, 0 or more.")
+    require(checks.whole("m", m) >= 0, f"m={m}: a network has a whole number of features, 0 or more.")
     means, contrasts = max(d - m, 0), min(max(T * d - m, 0), (T - 1) * d)
     return kappa * (means / T + contrasts * (T - q) / (q * T * (T - 1)))
 
@@ -191,7 +195,10 @@ def _attention(g: Numbers, T: int, q: int) -> tuple[Numbers, Numbers]:
 
 
 def _finite(name: str, values: Numbers) -> np.ndarray:
-    array = np.asarray(values, dtype=np.float64)
+    try:
+        array = np.asarray(values, dtype=np.float64)
+    except (ValueError, TypeError):
+        raise PosattnError(f"{name}={values!r}: it must be a number, or an array of numbers.") from None
     require(bool(np.isfinite(array).all()), f"{name}={values}: it must be finite. Remove what is NaN or infinite.")
     return array
 
@@ -202,14 +209,13 @@ def _positive(name: str, values: Numbers) -> np.ndarray:
     return array
 
 
-def _whole(value: object) -> bool:
-    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-
-
 def _check(T: int, q: int = 1, d: int = 1, kappa: float = 0.5) -> None:
     for name, value in (("T", T), ("q", q), ("d", d)):
-        require(_whole(value), f"{name}={value!r}: it must be a whole number.")
+        checks.whole(name, value)
     require(T >= 2, f"T={T}: with fewer than two tokens there is nothing to select. Use T ≥ 2.")
     require(1 <= q <= T, f"q={q}, T={T}: a subset has at least one token and at most all of them.")
     require(d >= 1, f"d={d}: a token has at least one coordinate.")
-    require(0 < kappa < math.inf, f"kappa={kappa}: the squared error's weight is positive and finite. Use 0.5 or 1.")
+    require(
+        0 < checks.number("kappa", kappa) < math.inf,
+        f"kappa={kappa}: the squared error's weight is positive and finite. Use 0.5 or 1.",
+    )

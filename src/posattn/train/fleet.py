@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from posattn import devices, tasks
+from posattn import checks, devices, tasks
 from posattn.errors import PosattnError, require
 from posattn.nn.parts import Params
 from posattn.train.cpu import Workers, chunk_size, keep_freed_memory, without_tiny_numbers
@@ -36,6 +36,7 @@ WARM_UP = 3
 
 def shape_key(trial: Trial) -> tuple[Any, ...]:
     """What trials must have in common to be one fleet."""
+    checks.instance("trial", trial, Trial, fix="describe a run, as posattn.train.Trial(task='sum', …)")
     data, evaluation = trial.data, trial.evaluation
     task = tasks.get(trial.task, **trial.task_options)
     return (
@@ -54,7 +55,8 @@ class Fleet:
     """Trials of one shape and step count, trained together. `run()` trains, `scores()` evaluates."""
 
     def __init__(self, trials: list[Trial], *, device: str | torch.device = "auto") -> None:
-        require(len(trials) >= 1, "a fleet needs at least one trial.")
+        checks.several("trials", trials, Trial, fix="pass a list of posattn.train.Trial")
+        require(len(trials) >= 1, "trials=[]: a fleet needs at least one trial.")
         key = shape_key(trials[0])
         for trial in trials[1:]:
             for (name, first), (_, other) in zip(key, shape_key(trial), strict=True):
@@ -216,6 +218,8 @@ class Fleet:
 
     def weights(self, replica: int) -> Params:
         """The weights of one replica as its own model holds them, on the CPU."""
+        last = len(self.trials) - 1
+        require(0 <= checks.whole("replica", replica) <= last, f"replica={replica}: this fleet has 0 … {last}.")
         return {name: tensor.cpu() for name, tensor in self.parameters.replica(replica).items()}
 
     def divergence(self) -> list[int | None]:

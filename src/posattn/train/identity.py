@@ -129,7 +129,8 @@ def check_known(held: Mapping[str, Any], written: str) -> None:
 
 def no_trial(text: str | bytes, error: Exception) -> PosattnError:
     """The error for text that describes no trial."""
-    return PosattnError(f"not the description of a trial ({error}): {text[:80]!r}. Trial.to_json writes one.")
+    shown = text[:80] if isinstance(text, (str, bytes)) else text
+    return PosattnError(f"not the description of a trial ({error}): {shown!r}. Trial.to_json writes one.")
 
 
 def settle(part: Any) -> None:

@@ -177,6 +177,8 @@ class Trial:
         if self.task_version is None:
             object.__setattr__(self, "task_version", task.version)
         check_whole(seed=self.seed, task_version=self.task_version)
+        version = self.task_version
+        require(version is None or version >= 1, f"task_version={version}: versions of a task count from 1.")
         for name in ("encoding", "constants"):
             require(
                 getattr(self.model, name, None) != GIVEN,

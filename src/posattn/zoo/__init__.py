@@ -14,7 +14,7 @@ from importlib import resources
 
 import pandas as pd
 
-from posattn.errors import unknown
+from posattn.checks import choice
 from posattn.nn import NumericModel
 from posattn.nn import load as load_model
 
@@ -49,7 +49,5 @@ def scores(task: str, model: str) -> dict[str, float]:
 
 def _check(task: str, model: str) -> None:
     tasks, models = (list(dict.fromkeys(column)) for column in zip(*names(), strict=True))
-    if task not in tasks:
-        raise unknown("task of a trained model", task, tasks)
-    if model not in models:
-        raise unknown("trained model", model, models)
+    choice("task of a trained model", task, tasks)
+    choice("trained model", model, models)

@@ -1,0 +1,338 @@
+"""One small valid call of everything public, for the table to spoil in one place at a time.
+
+A method's object stands under "self", `*inputs` as a tuple under "inputs". What is left out keeps its default.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from posattn import compile as compiler
+from posattn import engine, nn, studies, tasks
+from posattn.compile import library, mpc, word
+from posattn.compile.program import Program, Round
+from posattn.studies import results
+from posattn.train import Data, Evaluation, Fleet, Optimiser, Trial
+from posattn.train.language import LanguageTrial
+
+Arguments = dict[str, Any]
+SMALL: Arguments = {"length": 4, "embed_dim": 4, "hidden_dim": 4, "layers": 1}
+MIXED: Arguments = {"length": 98, "embed_dim": 4, "hidden_dim": 4, "layers": 1}
+SIZES = nn.Positional(**SMALL)
+SELECTION: Arguments = {"length": 6, "dim": 2, "encoding_dim": 8}
+LANGUAGE = LanguageTrial(task="mixed-min", samples=1, test_samples=1, model="nowhere")
+
+
+def seeded() -> torch.Generator:
+    return torch.Generator().manual_seed(0)
+
+
+def trial() -> Trial:
+    return Trial(
+        task="sum",
+        model=SIZES,
+        data=Data(samples=4, batch=2, options={"length": 4}),
+        optimiser=Optimiser(steps=1),
+        evaluation=Evaluation(samples=2, sets={"near": {"length": 4}}),
+    )
+
+
+@cache
+def model(name: str = "PositionalTransformer", **options: Any) -> Any:
+    return getattr(nn, name)(generator=seeded(), **options)
+
+
+def small(name: str = "PositionalTransformer") -> Any:
+    return model(name, **SMALL)
+
+
+@cache
+def sorter() -> compiler.Compiled:
+    return compiler.compile(library.get("sort", 4), domain=10.0)
+
+
+def verified() -> compiler.Certificate:
+    found = sorter().verify(samples=1).certificate
+    assert found is not None
+    return found
+
+
+@cache
+def drawn(name: str, **options: Any) -> tuple[Any, torch.Tensor]:
+    return tasks.get(name).sample(2, generator=seeded(), **options)
+
+
+@cache
+def fleet() -> Fleet:
+    return Fleet([trial()], device="cpu")
+
+
+def program() -> Arguments:
+    return {
+        "name": "double",
+        "length": 3,
+        "nodes": 3,
+        "registers": ("x",),
+        "rounds": (Round(update={"x": word("x") + word("x")}),),
+    }
+
+
+@dataclass(frozen=True)
+class Later:
+    """An argument that is made when the call is, in the folder where it works."""
+
+    make: Callable[[], Any]
+
+
+def study_in(folder: Path) -> None:
+    """Run a study of computed cases there, which costs milliseconds."""
+    results.run(studies.get("sts-bound"), preset="smoke", out=folder, device="cpu", reporter=Silent())
+    engine.Store(folder).write(LANGUAGE, None, {"scores": []})
+
+
+class Silent(engine.Reporter):
+    def start(self, title: str, steps: int, done: int) -> int:
+        return 0
+
+    def update(self, number: int, step: int, losses: list[float]) -> None:
+        return None
+
+    def end(self, number: int) -> None:
+        return None
+
+    def say(self, message: str) -> None:
+        return None
+
+    def __exit__(self, *_: Any) -> None:
+        return None
+
+
+X = torch.zeros(2, 4, 1)
+TOKENS = torch.zeros(2, 3, dtype=torch.int64)
+CHOSEN = torch.zeros(2, 6, 2), torch.tensor([[0, 1], [2, 3]]), torch.tensor([5, 6])
+NUMERIC_LOSS = {"prediction": X, "target": X + 1}
+WEIGHTS = {"architecture": SIZES, "p": model(**SMALL).replica()}
+FORMULA = {"T": 6, "q": 2, "d": 3}
+
+
+def selection_inputs() -> Arguments:
+    return dict(zip(("x", "subset", "key"), CHOSEN, strict=True))
+
+
+def sampling(name: str, **options: Any) -> Callable[[], Arguments]:
+    return lambda: {"self": tasks.get(name), "count": 2, "generator": seeded(), "dtype": torch.float32, **options}
+
+
+def scoring(name: str, shape: tuple[int, ...], **options: Any) -> Callable[[], Arguments]:
+    target = drawn(name, **options)[1]
+    return lambda: {"self": tasks.get(name), "prediction": torch.zeros(shape), "target": target}
+
+
+CALLS: dict[str, Callable[[], Arguments]] = {
+    **dict.fromkeys(
+        ("nn.Positional", "nn.ExactPositional", "nn.Hybrid", "nn.Placed", "nn.Standard", "nn.PositionalTransformer"),
+        lambda: dict(SMALL),
+    ),
+    **dict.fromkeys(
+        ("nn.ExactPositionalTransformer", "nn.HybridTransformer", "nn.PlacedTransformer", "nn.StandardTransformer"),
+        lambda: dict(SMALL),
+    ),
+    **dict.fromkeys(
+        ("nn.MixedPositional", "nn.MixedPositionalTransformer", "nn.MixedStandard", "nn.MixedStandardTransformer"),
+        lambda: dict(MIXED),
+    ),
+    **dict.fromkeys(("nn.Gpt", "nn.GPT"), lambda: {"length": 4, "embed_dim": 4, "heads": 2, "layers": 1}),
+    **dict.fromkeys(("nn.Connected", "nn.ConnectedNetwork"), lambda: {"length": 6, "dim": 2, "widths": (3,)}),
+    **dict.fromkeys(("nn.Selector", "nn.SelectorTransformer"), lambda: dict(SELECTION)),
+    "nn.GPT.forward": lambda: {"self": model("GPT", length=4, embed_dim=4, heads=2, layers=1), "tokens": TOKENS},
+    "nn.GPT.check": lambda: {"self": small(), "inputs": (X,)},
+    "nn.GPT.run": lambda: {"self": small(), "inputs": (X,)},
+    "nn.GPT.save": lambda: {"self": small(), "path": "model.safetensors"},
+    "nn.ConnectedNetwork.forward": lambda: (
+        {"self": model("ConnectedNetwork", length=6, dim=2, widths=(3,))} | selection_inputs()
+    ),
+    "nn.ExactPositionalTransformer.forward": lambda: {"self": small(), "x": X, "encoding": torch.eye(5)},
+    "nn.MixedPositionalTransformer.forward": lambda: {
+        "self": model("MixedPositionalTransformer", **MIXED),
+        "characters": torch.zeros(2, 90, dtype=torch.int64),
+        "numbers": torch.zeros(2, 8),
+    },
+    "nn.PlacedTransformer.forward": lambda: {
+        "self": small("PlacedTransformer"),
+        "x": X,
+        "places": torch.arange(4).expand(2, 4),
+    },
+    "nn.SelectorTransformer.check": lambda: {"self": model("SelectorTransformer", **SELECTION), "inputs": CHOSEN},
+    "nn.SelectorTransformer.forward": lambda: {"self": model("SelectorTransformer", **SELECTION)} | selection_inputs(),
+    "nn.StandardTransformer.attention": lambda: {"self": small("StandardTransformer"), "x": X},
+    "nn.ablation": lambda: {"name": "M1", "options": SMALL},
+    "nn.from_json": lambda: {"text": SIZES.to_json()},
+    "nn.load": lambda: {"path": "good.safetensors"},
+    "nn.model_of": lambda: {"architecture": SIZES, "tensors": SIZES.init(seeded())},
+    "tasks.KHopTask": dict,
+    "tasks.KHopTask.sample": lambda: {"self": tasks.get("khop"), "count": 2, "generator": seeded()},
+    "tasks.KHopTask.target": lambda: {"self": tasks.get("khop"), "inputs": drawn("khop")[0]},
+    "tasks.KHopTask.loss": scoring("khop", (2, 99, 16)),
+    "tasks.KHopTask.metric": scoring("khop", (2, 99, 16)),
+    "tasks.MixedTask": lambda: {"name": "mine", "summary": "mine", "operations": ("min",)},
+    "tasks.MixedTask.sample": sampling("mixed-min"),
+    "tasks.MixedTask.target": lambda: {"self": tasks.get("mixed-min"), "inputs": drawn("mixed-min")[0]},
+    "tasks.MixedTask.text": lambda: {"self": tasks.get("mixed-min"), "inputs": drawn("mixed-min")[0]},
+    "tasks.MixedTask.loss": scoring("mixed-min", (2, 1)),
+    "tasks.MixedTask.metric": scoring("mixed-min", (2, 1)),
+    "tasks.NumericTask": lambda: {"name": "mine", "summary": "mine", "function": torch.sort},
+    "tasks.NumericTask.shape": lambda: {"self": tasks.get("sum"), "length": 4},
+    "tasks.NumericTask.sample": sampling("sum", length=4),
+    "tasks.NumericTask.target": lambda: {"self": tasks.get("sum"), "inputs": X},
+    "tasks.NumericTask.loss": lambda: {"self": tasks.get("sum")} | NUMERIC_LOSS,
+    "tasks.NumericTask.metric": lambda: {"self": tasks.get("sum")} | NUMERIC_LOSS,
+    "tasks.SelectionTask": lambda: {"name": "mine", "summary": "mine"},
+    "tasks.SelectionTask.sample": sampling("selection", length=6, dim=2),
+    "tasks.SelectionTask.target": lambda: {
+        "self": tasks.get("selection"),
+        "inputs": drawn("selection", length=6, dim=2)[0],
+    },
+    "tasks.SelectionTask.loss": scoring("selection", (2, 2), length=6, dim=2),
+    "tasks.SelectionTask.metric": scoring("selection", (2, 2), length=6, dim=2),
+    "tasks.ShortestPathTask": dict,
+    "tasks.ShortestPathTask.shape": lambda: {"self": tasks.get("shortest-path"), "length": 4},
+    "tasks.ShortestPathTask.sample": sampling("shortest-path", length=4),
+    "tasks.ShortestPathTask.target": lambda: {
+        "self": tasks.get("shortest-path"),
+        "inputs": drawn("shortest-path", length=4)[0],
+    },
+    "tasks.ShortestPathTask.loss": scoring("shortest-path", (2, 4, 4), length=4),
+    "tasks.ShortestPathTask.metric": scoring("shortest-path", (2, 4, 4), length=4),
+    "tasks.get": lambda: {"name": "sort"},
+    "train.Data": lambda: {"samples": 4, "batch": 2},
+    "train.Evaluation": lambda: {"sets": {"near": {}}},
+    "train.Fleet": lambda: {"trials": [trial()], "device": "cpu"},
+    "train.Fleet.weights": lambda: {"self": fleet(), "replica": 0},
+    "train.Optimiser": lambda: {"steps": 5},
+    "train.Trial": lambda: {"task": "sum", "model": SIZES, "optimiser": Optimiser(steps=1)},
+    "train.Trial.from_json": lambda: {"self": Trial, "text": trial().to_json()},
+    "train.shape_key": lambda: {"trial": trial()},
+    "engine.Store": lambda: {"folder": "store"},
+    "engine.Store.path": lambda: {"self": engine.Store("store"), "trial": trial()},
+    "engine.Store.has": lambda: {"self": engine.Store("store"), "trial": trial()},
+    "engine.Store.outdated": lambda: {"self": engine.Store("store"), "trial": trial()},
+    "engine.Store.finished": lambda: {"self": engine.Store("store"), "trial": trial()},
+    "engine.Store.write": lambda: {
+        "self": engine.Store("store"),
+        "trial": trial(),
+        "weights": SIZES.init(seeded()),
+        "metrics": {"scores": []},
+    },
+    "engine.Store.rows": lambda: {"self": engine.Store(".")},
+    "engine.fine_tune": lambda: {"trial": LANGUAGE, "out": "studied", "device": "cpu", "reporter": Silent()},
+    "engine.listing": lambda: {"store": engine.Store(".")},
+    "engine.frame": lambda: {"folder": "."},
+    "engine.run": lambda: {"trials": [], "out": "store", "device": "cpu", "reporter": Silent()},
+    "compile.Certificate.from_json": lambda: {
+        "self": compiler.Certificate,
+        "text": verified().to_json(),
+    },
+    "compile.Compiled.__call__": lambda: {"self": sorter(), "x": torch.tensor([3.0, 1.0])},
+    "compile.Compiled.check": lambda: {"self": sorter(), "x": torch.zeros(1, 4, 1)},
+    "compile.Compiled.verify": lambda: {"self": sorter(), "samples": 1},
+    "compile.Compiled.save": lambda: {"self": sorter(), "path": "sorter.safetensors"},
+    "compile.Program": program,
+    "compile.Program.then": lambda: {"self": Program(**program()), "after": Program(**program())},
+    "compile.Round": lambda: {"update": {"x": word("x")}},
+    "compile.absolute": lambda: {"value": word("x")},
+    "compile.benes": lambda: {"destinations": [1, 0, 3, 2]},
+    "compile.call": lambda: {"function": np.square, "arguments": (word("x"),)},
+    "compile.compile": lambda: {"program": library.get("sort", 4)},
+    "compile.distance": lambda: {"one": word("x"), "other": word("y")},
+    "compile.equal": lambda: {"one": word("x"), "other": word("y")},
+    "compile.exchange": lambda: {"own": word("x"), "other": word("y"), "upper": word("b")},
+    "compile.gate": lambda: {"value": word("x"), "shut": word("b")},
+    "compile.load": lambda: {"path": "sorter.safetensors"},
+    "compile.maximum": lambda: {"one": word("x"), "other": word("y")},
+    "compile.minimum": lambda: {"one": word("x"), "other": word("y")},
+    "compile.positive": lambda: {"value": word("x")},
+    "compile.reads": lambda: {"register": "x", "nodes": [1, None, 0]},
+    "compile.relu": lambda: {"value": word("x")},
+    "compile.run": lambda: {"program": library.get("sort", 4), "x": np.zeros((2, 4, 1))},
+    "compile.select": lambda: {"bit": word("b"), "one": word("x"), "zero": word("y")},
+    "compile.word": lambda: {"name": "x"},
+    **{
+        f"compile.library.{build}": lambda: {"length": 4}
+        for build in [
+            "cumsum",
+            "cummin",
+            "cummax",
+            "max_subarray",
+            "sort",
+            "argsort",
+            "cummedian",
+            "reduce",
+            "broadcast",
+            "permute",
+            "fetch",
+        ]
+    },
+    "compile.library.get": lambda: {"name": "sort", "length": 4},
+    "compile.mpc.Message": lambda: {"address": word("a"), "word": word("x")},
+    "compile.mpc.Exchange": lambda: {"messages": (mpc.Message(address=word("a"), word=word("x")),), "update": {}},
+    "compile.mpc.Mpc": lambda: {"name": "mine", "machines": 2, "registers": ("x",), "rounds": ()},
+    "compile.mpc.to_program": lambda: {"program": mpc.fetch(3)},
+    "compile.mpc.fetch": lambda: {"machines": 3},
+    "encodings.register": lambda: {"name": "one-hot-again", "width": lambda nodes: nodes},
+    "encodings.width": lambda: {"name": "one-hot", "nodes": 4},
+    "encodings.make": lambda: {"name": "one-hot", "nodes": 4},
+    **{
+        f"encodings.{made}": lambda: {"nodes": 4, "generator": seeded()}
+        for made in ["one_hot", "binary", "parabolic", "sinusoidal", "near_orthogonal", "stochastic"]
+    },
+    **dict.fromkeys(("zoo.load", "zoo.scores"), lambda: {"task": "sort", "model": "standard"}),
+    "published.table": lambda: {"name": "positional.csv"},
+    "published.losses": lambda: {"experiment": "scale", "task": "sum", "arch": "positional", "test_set": "c=10"},
+    "published.khop_accuracy": lambda: {"layers": 3, "test_set": "k=4"},
+    "devices.resolve": lambda: {"name": "cpu"},
+    "theory.bounds.terms": lambda: {"model": small(), "samples": 10},
+    "theory.bounds.fleet_terms": lambda: WEIGHTS | {"samples": 10},
+    "theory.bounds.sizes": lambda: {"architecture": SIZES},
+    "theory.homogeneity.redraw_factor": lambda: {"scale": 2.0},
+    **dict.fromkeys(
+        ("theory.homogeneity.predict", "theory.homogeneity.measure"),
+        lambda: {
+            "model": model(**SMALL, bias=False),
+            "task": "sort",
+            "scale": 2.0,
+            "generator": seeded(),
+            "samples": 10,
+        },
+    ),
+    "theory.homogeneity.interval": lambda: {"values": torch.ones(3), "confidence": 0.9},
+    "theory.lipschitz.upper": lambda: {"model": small()},
+    "theory.lipschitz.lower": lambda: {"model": small(), "starts": 1, "rounds": 1, "generator": seeded()},
+    "theory.norms.spectral_norm": lambda: {"weight": torch.eye(3)},
+    "theory.norms.column_norm": lambda: {"weight": torch.eye(3)},
+    "theory.norms.norms": lambda: dict(WEIGHTS),
+    "theory.norms.attends_by_value": lambda: {"architecture": SIZES},
+    "theory.norms.query_key_norm": lambda: dict(WEIGHTS),
+    **dict.fromkeys(("theory.selection.loss", "theory.selection.gradient"), lambda: {"v": 1.0, "g": 2.0, **FORMULA}),
+    "theory.selection.trajectory": lambda: {**FORMULA, "eta": 1.0, "steps": 2},
+    "theory.selection.best_v": lambda: {"g": 1.0, "T": 6, "q": 2},
+    "theory.selection.best_loss": lambda: {"g": 1.0, **FORMULA},
+    "theory.selection.inverse_loss_slope": lambda: {"T": 6, "eta": 1.0},
+    "theory.selection.asymptote": lambda: {"t": 5.0, "T": 6, "eta": 1.0},
+    "theory.selection.fcn_floor": lambda: {"m": 3, **FORMULA},
+    "theory.report.about": lambda: {"model": model(**SMALL, bias=False), "samples": 10},
+    "studies.get": lambda: {"name": "ood-scale"},
+    "studies.results.run": lambda: {
+        "study": studies.get("sts-bound"),
+        "preset": "smoke",
+        "out": "store",
+        "device": "cpu",
+        "reporter": Silent(),
+    },
+    "studies.results.results": lambda: {"name": "sts-bound", "out": "studied"},
+    "report.write": lambda: {"results": Later(lambda: results.results("sts-bound", "studied")), "out": "studied"},
+}

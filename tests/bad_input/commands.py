@@ -1,0 +1,182 @@
+"""One valid command line for every command, and what can be wrong with each of its options and arguments."""
+
+import inspect
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, get_args, get_origin
+
+import typer
+
+from .rules import matching
+from .values import FILES, is_union, misspelt
+
+#: What works, in a folder with good.safetensors (homogeneous), sorter.safetensors (compiled) and studied (a store).
+LINES: dict[str, dict[str, Any]] = {
+    "": {},
+    "tasks": {},
+    "train": {
+        "task": "sum", "--length": "4", "--steps": "1", "--samples": "4", "--batch": "2", "--seeds": "1",
+        "--device": "cpu", "--out": "trained",
+    },
+    "runs": {"--out": "studied"},
+    "score": {"file": "good.safetensors", "--task": "sum", "--length": "4", "--samples": "2"},
+    "studies": {},
+    "run": {"study": "sts-bound", "--preset": "smoke", "--device": "cpu", "--out": "store"},
+    "report": {"what": "sts-bound", "--out": "studied"},
+    "programs": {},
+    "compile": {"program": "sort", "--length": "4", "--out": "made.safetensors"},
+    "verify": {"file": "sorter.safetensors", "--samples": "1"},
+    "trace": {"program": "sort", "values": ["3", "1", "2"]},
+    "run-model": {"file": "sorter.safetensors", "values": ["3", "1"]},
+    "resources": {"--machines": "4"},
+    "bounds": {"file": "good.safetensors", "--samples": "10"},
+    "bench": {"--device": "cpu", "--fleet": "1", "--batch": "2"},
+}  # fmt: skip
+
+#: Other lines, for parameters that the usual one leaves no room for.
+ELSE: dict[tuple[str, str], dict[str, Any]] = {
+    ("resources", "nodes"): {"--nodes": "4"},
+    ("resources", "layers"): {"--nodes": "4"},
+    ("bounds", "scales"): LINES["bounds"] | {"--task": "sort"},
+}
+
+#: What typer offers by itself.
+EXEMPT = ("install_completion", "show_completion")
+
+#: (command, parameter) patterns → usual wrong values that are right there.
+FINE: dict[tuple[str, str], set[str]] = {
+    ("*", "seed"): {"0"},
+    ("score", "seed"): {"-1", "99999999999999999999"},
+    ("train", "scales"): {"99999999999999999999"},
+    ("compile", "out"): {"empty.safetensors"},  # a file, which is replaced
+}
+
+EXTRA: dict[tuple[str, str], list[str]] = {
+    ("train", "task"): ["mixed-min", "khop"],
+    ("train", "lr"): ["0", "-1"],
+    ("score", "task"): ["mixed-min"],
+    ("run", "option"): ["kappa", "kapa=1", "query_scale=1e308", "query_scale=nan", "query=smu"],
+    ("run", "gpt2"): ["/nonexistent"],
+    ("compile", "option"): ["route", "rout=grid", "length=3"],
+    ("compile", "length"): ["1000000000"],
+    ("compile", "domain"): ["0", "-1", "1e-300", "1e300"],
+    ("trace", "option"): ["route", "rout=grid"],
+    ("trace", "values"): ["x", "nan", "1:2", "inf"],
+    ("run-model", "values"): ["x", "nan", "1:2", "99999"],
+    ("bounds", "delta"): ["0", "1"],
+    ("bounds", "constant"): ["0", "-1"],
+    ("score", "scales"): ["0", "-1"],
+    ("bounds", "scales"): ["0", "-1"],
+    ("*", "out"): ["~nobody-here/x"],
+    ("compile", "out"): ["studied", "nowhere/made.safetensors"],
+    ("run", "task"): ["selectoin"],
+    ("run", "model"): ["positonal"],
+    ("bounds", "task"): ["sotr", "mixed-min"],
+    ("*", "html"): ["~nobody-here/x", "nowhere/page.html", "studied"],
+}
+
+
+@dataclass(frozen=True)
+class Line:
+    """A command line with one thing wrong."""
+
+    command: str
+    parameter: str
+    wrong: str
+    arguments: tuple[str, ...]
+    spelling: str
+
+    @property
+    def forms(self) -> tuple[str, ...]:
+        """What the message must show one of: the value, as typed or as a number, or, of the parser, the option."""
+        number = (str(float(self.wrong)),) if is_number(self.wrong) else ()
+        return (self.wrong, self.wrong.partition("=")[0] or self.spelling, self.spelling, *number)
+
+    @property
+    def id(self) -> str:
+        return f"{self.command or 'posattn'}-{self.parameter}-{self.wrong[:30]}"
+
+
+def is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+WHOLE = ("x", "1.5", "", "-1", "0", "99999999999999999999", "nan")
+REAL = ("x", "", "nan", "inf", "1e999")
+
+
+def annotation(command: Any, name: str) -> Any:
+    """The type of a parameter, without typer's notes and without None."""
+    found = inspect.signature(command.callback).parameters[name].annotation
+    found = get_args(found)[0] if get_origin(found) is Annotated else found
+    if is_union(found):
+        found = next(part for part in get_args(found) if part is not type(None))
+    return get_args(found)[0] if get_origin(found) is list else found
+
+
+def wrong_values(command: str, option: Any, kind: Any, good: str | None) -> list[str]:
+    """What is wrong for an option or argument: by its type, its name where it is a path, and the rules."""
+    name = option.name
+    usual: tuple[str, ...] = ()
+    if kind is int:
+        usual = WHOLE
+    elif kind is float:
+        usual = REAL
+    elif name == "file":
+        usual = (*FILES, "")
+    elif name in ("out", "html"):
+        usual = ("", "empty.safetensors/below-a-file") if name == "html" else ("", "empty.safetensors")
+    elif kind is str and good is not None and len(good) > 2:
+        usual = (misspelt(good), "")
+    fine = {label for labels in matching(FINE, command, name) for label in labels}
+    own = [value for values in matching(EXTRA, command, name) for value in values]
+    return [value for value in (*usual, *own) if value not in fine]
+
+
+def lines(app: typer.Typer) -> list[Line]:
+    """Every command line with one wrong value."""
+    root: Any = typer.main.get_command(app)
+    registered = {(entry.name or entry.callback.__name__): entry for entry in app.registered_commands if entry.callback}
+    found: list[Line] = []
+    for command, options in {"": root.params, **{n: c.params for n, c in root.commands.items()}}.items():
+        for option in options:
+            if option.name in EXEMPT:
+                continue
+            right = ELSE.get((command, option.name), LINES.get(command, {}))
+            spelling = option.opts[-1]
+            if getattr(option, "is_flag", False):
+                found.append(Line(command, option.name, "=3", spelt(command, right, f"{spelling}=3"), spelling))
+                continue
+            good = right.get(spelling, option.default if isinstance(option.default, str) else None)
+            kind = annotation(registered[command], option.name)
+            for wrong in wrong_values(command, option, kind, good[0] if isinstance(good, list) else good):
+                value = [*good, wrong] if isinstance(good, list) else wrong
+                found.append(Line(command, option.name, wrong, spelt(command, right | {spelling: value}), spelling))
+    return found
+
+
+def spelt(command: str, given: Mapping[str, Any], *more: str) -> tuple[str, ...]:
+    """As it is typed: arguments in their order, options as --name=value."""
+    words = [command] if command else []
+    for name, value in given.items():
+        if name.startswith("--"):
+            words.append(f"{name}={value}")
+        else:
+            words += value if isinstance(value, list) else [value]
+    return (*words, *more)
+
+
+def uncovered(app: typer.Typer) -> list[str]:
+    """Commands without a valid line, and options and arguments without a wrong value."""
+    root: Any = typer.main.get_command(app)
+    covered = {(line.command, line.parameter) for line in lines(app)}
+    found = [f"{command}: no valid line" for command in root.commands if command not in LINES]
+    for command, options in {"": root.params, **{n: c.params for n, c in root.commands.items()}}.items():
+        for option in options:
+            if option.name not in EXEMPT and (command, option.name) not in covered:
+                found.append(f"posattn {command} {option.opts[-1]}: no bad case")
+    return found

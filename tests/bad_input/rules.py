@@ -1,0 +1,122 @@
+"""Where the usual wrong values are right, and wrong values that only one parameter can have."""
+
+from collections.abc import Iterator, Mapping
+from fnmatch import fnmatch
+from typing import TypeVar
+
+from .values import Bad, File, plain
+
+T = TypeVar("T")
+
+EXPRESSIONS = [
+    "absolute",
+    "distance",
+    "equal",
+    "exchange",
+    "gate",
+    "maximum",
+    "minimum",
+    "positive",
+    "relu",
+    "select",
+    "call",
+]
+
+#: (callable, parameter) patterns → labels of usual bad values that are right there; "all" leaves only its own.
+FINE: dict[tuple[str, str], set[str]] = {
+    # numbers that may be 0, or below it
+    ("nn.*", "scratchpad"): {"0"},
+    ("tasks.KHopTask", "letters"): {"0"},
+    ("tasks.KHopTask", "held_out_letters"): {"0"},
+    ("tasks.KHopTask", "max_hops"): {"0"},
+    ("tasks.KHopTask.sample", "hops"): {"0"},
+    ("theory.selection.trajectory", "steps"): {"0"},
+    ("theory.selection.fcn_floor", "m"): {"0"},
+    ("train.Evaluation", "every"): {"0"},
+    ("train.Optimiser", "warmup"): {"0"},
+    ("train.Optimiser", "patience"): {"0"},
+    ("train.Trial", "seed"): {"0", "-1"},
+    ("train.Fleet.weights", "replica"): {"0"},
+    ("engine.run", "checkpoint_every"): {"inf"},  # none but the one on Ctrl-C
+    ("compile.Compiled.verify", "seed"): {"0"},
+    # a name of one's own
+    ("tasks.*Task", "name"): {"misspelt"},
+    ("tasks.*Task", "summary"): {"misspelt", "''"},
+    ("encodings.register", "name"): {"misspelt"},
+    # figures that are not published: an empty list
+    ("published.losses", "*"): {"misspelt"},
+    ("published.khop_accuracy", "test_set"): {"misspelt"},
+    # what is described in JSON, and what is shown of it
+    ("*.from_json", "text"): {"misspelt"},
+    # matrices may have leading axes, losses those of replicas; a diverged model is scored as it is
+    ("theory.norms.*", "weight"): {"another axis"},
+    ("tasks.*.loss", "*"): {"NaN"},
+    ("tasks.*.metric", "*"): {"NaN"},
+    # folders, which need not be there
+    ("*", "out"): {"all"},
+    ("engine.*", "folder"): {"all"},
+    # paths that are written
+    ("*.save", "path"): {"all"},
+    # NumPy's arrays and lists are numbers to a compiled program, and another axis is a batch
+    ("compile.Compiled.__call__", "x"): {"a list", "an array", "whole numbers", "a scalar", "another axis"},
+    ("compile.Compiled.check", "x"): {"whole numbers"},
+    # a number is an expression
+    **{(f"compile.{name}", "*"): {"3"} for name in EXPRESSIONS},
+    ("compile.mpc.Message", "*"): {"3"},
+    ("compile.Round", "note"): {"''"},
+    ("compile.*", "name"): {"misspelt"},
+}
+
+WRITTEN = [
+    Bad("folder", File("folder")),
+    Bad("below a file", File("empty.safetensors/model")),
+    *plain(3, None, "", "a\0b"),
+]
+FOLDER = [Bad("a file", File("empty.safetensors")), *plain(3, None, "a\0b")]
+
+#: (callable, parameter) patterns → further bad values.
+EXTRA: dict[tuple[str, str], list[Bad]] = {
+    ("*.save", "path"): WRITTEN,
+    ("*", "out"): FOLDER,
+    ("engine.*", "folder"): FOLDER,
+    ("*.from_json", "text"): [*plain("{", "[]", "null"), Bad("a kind 3", '{"kind": 3}', shown=("3",))],
+    ("nn.ablation", "name"): [Bad("misspelt", "m1", nearest="M1")],
+    ("nn.*", "widths"): plain((), (0,), ("x",), (1.5,)),
+    ("nn.Selector*", "query_scale"): plain(0, -1.0),
+    ("nn.Selector*", "deviation"): plain(-1.0),
+    ("nn.*", "heads"): plain(3),
+    ("nn.*ransformer", "options"): [Bad("misspelt", {"lenght": 4}, shown=("lenght",), nearest="length")],
+    ("tasks.*.sample", "avoid"): plain(3, (1,), (2.0, 1.0), ("a", "b"), (-1e9, 1e9)),
+    ("tasks.*.sample", "high"): plain(-9.0),
+    ("tasks.KHopTask.sample", "hops"): plain(4),
+    ("tasks.NumericTask.sample", "places"): plain(3),
+    ("tasks.SelectionTask.sample", "subset_size"): plain(7),
+    ("tasks.SelectionTask", "kappa"): plain(0, -1.0),
+    ("tasks.MixedTask", "operations"): plain((), ("mean",)),
+    ("theory.*", "delta"): plain(0.0, 1.0, 2),
+    ("theory.*", "constant"): plain(0, -1.0),
+    ("theory.*", "confidence"): plain(0, 1.0),
+    ("theory.*", "scale"): plain(0, -1.0),
+    ("theory.selection.*", "kappa"): plain(0, -1.0),
+    ("theory.selection.*", "eta"): plain(0, -1.0),
+    ("theory.selection.*", "q"): plain(7),
+    ("theory.selection.*", "T"): plain(1),
+    ("theory.report.about", "scales"): plain((1.0,), ("x",)),
+    ("compile.Compiled.__call__", "x"): [Bad("a number", 3.0, shown=("a single number",))],
+    **{(f"compile.{name}", "*"): plain(True) for name in EXPRESSIONS},
+    ("compile.compile", "domain"): plain(0, -1.0, 1e-300),
+    ("compile.*", "grid"): plain(0, -1.0),
+    ("compile.library.get", "name"): [Bad("misspelt", "sotr", nearest="sort")],
+    ("compile.library.broadcast", "source"): plain(4),
+    ("compile.library.permute", "destinations"): plain((0, 0, 1, 2), (0, 1)),
+    ("compile.benes", "destinations"): plain((0, 0), (0, 9)),
+    ("encodings.sinusoidal", "dim"): plain(3),
+    ("encodings.one_hot", "dim"): plain(3),
+}
+
+
+def matching(table: Mapping[tuple[str, str], T], name: str, parameter: str) -> Iterator[T]:
+    """The entries whose patterns fit."""
+    for (names, parameters), entry in table.items():
+        if fnmatch(name, names) and fnmatch(parameter, parameters):
+            yield entry

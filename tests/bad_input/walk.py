@@ -1,0 +1,136 @@
+"""Everything a user can call: the public functions, classes and methods, and the commands, with their parameters."""
+
+import importlib
+import inspect
+from collections.abc import Callable, Iterator
+from fnmatch import fnmatch
+from types import ModuleType
+from typing import Any
+
+from posattn.nn import Architecture, Model
+
+#: Where users find things. A module without `__all__` offers what it defines.
+MODULES = (
+    "nn",
+    "tasks",
+    "train",
+    "engine",
+    "compile",
+    "compile.library",
+    "compile.mpc",
+    "encodings",
+    "zoo",
+    "published",
+    "devices",
+    "theory.bounds",
+    "theory.homogeneity",
+    "theory.lipschitz",
+    "theory.norms",
+    "theory.selection",
+    "theory.report",
+    "studies",
+    "studies.results",
+    "report",
+)
+
+#: What is public and takes nothing from users, by pattern, and why.
+EXEMPT = {
+    "nn.Architecture": "abstract",
+    "nn.Model": "abstract; test_python calls it",
+    "nn.NumericModel": "abstract",
+    "tasks.Task*": "abstract",
+    "studies.Study*": "abstract; `studies.get` gives one, and the commands choose from it",
+    "tasks.KHopInputs": "a plain tuple, checked by the task and the model that take it",
+    "tasks.MixedInputs": "a plain tuple, checked by the task and the model that take it",
+    "tasks.SelectionInputs": "a plain tuple, checked by the task and the model that take it",
+    "tasks.Shape": "what a task answers",
+    "train.Score": "what a fleet answers",
+    "train.Checkpoints*": "made and read by the engine, in files of its own",
+    "train.Fleet.restore": "called by the engine with its own checkpoints",
+    "devices.memory_*": "called with errors of PyTorch's",
+    "theory.norms.check_weights": "what the other norms check by",
+    "train.Fleet.run": "taken step by step by the engine",
+    "train.Trial.test_options": "called with a trial's own test sets",
+    "engine.Held": "what `listing` answers",
+    "devices.arithmetic": "called with what `resolve` gave",
+    "engine.Interrupted": "raised by the engine",
+    "engine.Reporter*": "abstract",
+    "engine.Bar*": "called by the engine",
+    "engine.Lines*": "called by the engine",
+    "engine.Plain*": "called by the engine",
+    "compile.product": "a function for `call`, run by the interpreter",
+    "compile.Certificate": "what `verify` answers",
+    "compile.Compiled": "what `compile` answers",
+    "theory.bounds.Terms": "what `terms` answers",
+    "theory.homogeneity.Interval*": "what `interval` answers",
+    "theory.homogeneity.Prediction": "what `predict` answers",
+    "theory.lipschitz.Upper": "what `upper` answers",
+    "theory.lipschitz.Lower": "what `lower` answers",
+    "theory.norms.Norms": "what `norms` answers",
+    "theory.selection.Gradient": "what `gradient` answers",
+    "theory.selection.Trajectory": "what `trajectory` answers",
+    "studies.Case*": "made by a study",
+    "studies.results.Point": "what `results` answers",
+    "studies.results.Results": "what `results` answers",
+    "report.page": "made from results by `report.write`",
+    "report.curves": "made from results by `report.write`",
+    "report.rendered": "made from results by `report.write`",
+    "report.attention_map": "made from results by `report.write`",
+    "report.weight_maps": "made from results by `report.write`",
+}
+
+
+def public() -> dict[str, Callable[..., Any]]:
+    """Every public callable by its name below `posattn`, methods as `nn.GPT.forward`."""
+    found: dict[str, Callable[..., Any]] = {}
+    for module in MODULES:
+        offered(importlib.import_module(f"posattn.{module}"), module, found)
+    return {name: value for name, value in found.items() if not any(fnmatch(name, pattern) for pattern in EXEMPT)}
+
+
+def offered(module: ModuleType, prefix: str, found: dict[str, Callable[..., Any]]) -> None:
+    """Add what a module offers, each thing under the first name that leads to it."""
+    known = set(map(id, found.values()))
+    names = getattr(module, "__all__", None) or [
+        name
+        for name, value in vars(module).items()
+        if not name.startswith("_") and getattr(value, "__module__", None) == module.__name__
+    ]
+    for name in names:
+        value = getattr(module, name)
+        if id(value) in known or isinstance(value, ModuleType) or not callable(value):
+            continue
+        found[f"{prefix}.{name}"] = value
+        for method, function in methods(value) if inspect.isclass(value) else ():
+            if id(function) not in set(map(id, found.values())):
+                found[f"{prefix}.{name}.{method}"] = function
+
+
+def methods(owner: type) -> Iterator[tuple[str, Callable[..., Any]]]:
+    """The public methods of a class, inherited ones included: each is walked at the first class that has it.
+
+    An architecture's own are pure functions of tensors that the module around it has checked.
+    """
+    if issubclass(owner, Architecture):
+        return
+    seen: set[str] = set()
+    for parent in owner.__mro__:
+        if parent.__module__.split(".")[0] != "posattn":
+            continue
+        for name, value in vars(parent).items():
+            function = getattr(value, "__func__", value)  # of a class method
+            is_public = inspect.isfunction(function) and (name == "__call__" or not name.startswith("_"))
+            if is_public and name not in seen:
+                seen.add(name)
+                yield name, function
+
+
+def parameters(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
+    """What it takes, `*inputs` and `**options` included, without self. A model also takes what describes it."""
+    try:
+        taken = dict(inspect.signature(function).parameters)
+    except ValueError:  # an exception of ours
+        return {}
+    if inspect.isclass(function) and issubclass(function, Model):
+        taken = parameters(function.describes) | taken
+    return {name: parameter for name, parameter in taken.items() if name not in ("self", "cls")}
