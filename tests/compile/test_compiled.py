@@ -386,7 +386,7 @@ def test_weights_that_changed_since_they_were_verified_are_not_saved_with_that_c
     whole = saved.read_bytes()
     made = load(saved)
     with torch.no_grad():
-        made.model.mlp_out_weight.mul_(2)
+        made.model.get_parameter("mlp_out_weight").mul_(2)
     with pytest.raises(PosattnError, match="verify it again"):
         made.save(saved)
     assert saved.read_bytes() == whole

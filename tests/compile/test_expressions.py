@@ -208,6 +208,7 @@ def test_numbers_become_constants():
 another: Any = b  # what a type checker would not let pass
 text: Any = "b"
 nothing: Any = None
+true: Any = np.bool_(True)
 UNUSABLE: list[tuple[Any, str]] = [
     (lambda: a / another, "Word(name='b') in an expression: an expression is divided by a number"),
     (lambda: a / 0, "a / 0: divide by a number other than 0"),
@@ -235,7 +236,7 @@ UNUSABLE: list[tuple[Any, str]] = [
     (lambda: a and another, "write select(bit, one, zero)"),
     (lambda: a + (a == another), "False in an expression: `==` compares two expressions as they are written"),
     (lambda: gate(a, shut=a == a), "True in an expression"),
-    (lambda: select(np.bool_(True), a, another), "equal(a, b) for the bit a = b"),
+    (lambda: select(true, a, another), "equal(a, b) for the bit a = b"),
     (lambda: a * True, "True in an expression"),
     (lambda: min(a, another), "b < a: the values are not known when the program is written. Write minimum(a, b)"),
     (lambda: max(a, 3), "3: the values are not known when the program is written. Write minimum(a, b) and maximum"),

@@ -83,7 +83,7 @@ class _Expander:
         return self._product(whole, words) if isinstance(whole, Product) else whole
 
     def _product(self, whole: Product, words: Mapping[str, Interval]) -> Expression:
-        words = words | {name: _same(np.array(values)) for values, name in self.bits.items()}
+        words = {**words, **{name: _same(np.array(values)) for values, name in self.bits.items()}}
         for fixed, free in ((whole.one, whole.other), (whole.other, whole.one)):
             held = bounds(fixed, words)
             if np.array_equal(held.low, held.high):

@@ -283,8 +283,13 @@ def _either(one: Parts, other: Parts) -> Parts:
 
 
 def _where(condition: Array, one: Parts, other: Parts) -> Parts:
-    chosen = (np.where(condition, a, b) for a, b in zip(one[:4], other[:4], strict=True))
-    return Parts(*chosen, max(one.factors, other.factors))
+    return Parts(
+        np.where(condition, one.terms, other.terms),
+        np.where(condition, one.size, other.size),
+        np.where(condition, one.error, other.error),
+        np.where(condition, one.grain, other.grain),
+        max(one.factors, other.factors),
+    )
 
 
 def register_errors(
