@@ -31,7 +31,7 @@ from posattn.compile import (
     serial,
     word,
 )
-from posattn.compile.program import Source
+from posattn.compile.arguments import Source
 
 
 def every_kind() -> Program:

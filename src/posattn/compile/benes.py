@@ -10,6 +10,8 @@ Beneš, "Mathematical theory of connecting networks and telephone traffic", 1965
 from collections.abc import Sequence
 from numbers import Integral
 
+import numpy as np
+
 from posattn.errors import require
 
 
@@ -19,13 +21,16 @@ def benes(destinations: Sequence[int]) -> list[tuple[int, ...]]:
     >>> benes([2, 0, 1])
     [(1, 0, 2), (0, 2, 1), (0, 1, 2)]
     """
+    listed = isinstance(destinations, Sequence | np.ndarray) and not isinstance(destinations, str)
+    require(listed, f"destinations={destinations!r}: name the node that each number goes to, as [2, 0, 1].")
     count = len(destinations)
+    whole = all(isinstance(d, Integral) and not isinstance(d, bool) for d in destinations)
     require(
-        count >= 1 and all(isinstance(d, Integral) for d in destinations) and set(destinations) == set(range(count)),
+        count >= 1 and whole and set(destinations) == set(range(count)),
         f"destinations {list(destinations)[:12]}: every node of 0 … {count - 1} must be named once.",
     )
     stages = [list(range(count)) for _ in range(rounds_of(count))]
-    _set_switches(stages, 0, 0, list(destinations))
+    _set_switches(stages, 0, 0, [int(place) for place in destinations])
     return [tuple(stage) for stage in stages]
 
 

@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from posattn.checks import whole
 from posattn.compile import serial
 from posattn.compile.expressions import Array
 from posattn.compile.inputs import (
@@ -143,9 +144,7 @@ def verify(
     seed: int = 0,
 ) -> Certificate:
     """Compare model and program. Nothing is assumed about how the model was made."""
-    for name, value, least in (("samples", samples, 1), ("seed", seed, 0)):
-        whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
-        require(whole and value >= least, f"{name}={value!r}: a whole number of at least {least}.")
+    samples, seed = whole("samples", samples, least=1), whole("seed", seed, least=0)
     kind = next(model.parameters()).dtype
     dtype = str(kind).removeprefix("torch.")
     require(kind in NUMPY, f"the model is {dtype}: verify it in float32 or float64.")
@@ -173,7 +172,7 @@ def verify(
         grid=program.grid,
         dtype=dtype,
         **counts,
-        seed=int(seed),
+        seed=seed,
         against=("the interpreter", "NumPy") if program.oracle else ("the interpreter",),
         error=search.worst,
         bound=promised.bound if promised else None,

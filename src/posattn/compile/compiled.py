@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from posattn.checks import instance, real, whole
 from posattn.compile import certificate, serial
 from posattn.compile.certificate import Certificate, fingerprint, has_digest
 from posattn.compile.inputs import filled
@@ -171,11 +172,14 @@ def compile(
     dtype: torch.dtype = torch.float32,
 ) -> Compiled:
     """The program as a model, not yet verified. `fit`: knots for functions from outside the language."""
+    instance("program", program, Program, fix="write one as posattn.compile.Program(…), or take one of the library's")
+    domain = real("domain", domain)
+    fit = None if fit is None else whole("fit", fit, least=2)
     lowered = lower(program, domain=domain, fit=fit, dtype=dtype)
     return Compiled(
         program=program,
         model=lowered.model,
-        domain=float(domain),
+        domain=domain,
         encoding=lowered.encoding,
         registers=lowered.registers,
         fits=tuple({found.name: found.error for found in sorted(lowered.fits, key=lambda fit: fit.error)}.items()),

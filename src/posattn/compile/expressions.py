@@ -258,7 +258,8 @@ def _grid(value: Any) -> float:
 
 def word(name: str) -> Expression:
     """A register or a received word, by name."""
-    require(isinstance(name, str), f"word({name!r}): a word is named by a text, as word('x').")
+    named = isinstance(name, str) and bool(name)
+    require(named, f"word({name!r}): a word is named by a text, as word('x').")
     return Word(name)
 
 

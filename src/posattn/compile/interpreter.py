@@ -6,8 +6,10 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Shaped
 
+from posattn.checks import instance
+from posattn.compile.arguments import Source
 from posattn.compile.expressions import Array, evaluate
-from posattn.compile.program import Program, Round, Source
+from posattn.compile.program import Program, Round
 from posattn.errors import require
 
 State = dict[str, Array]
@@ -34,6 +36,8 @@ def run(
 
 def trace(program: Program, x: Shaped[np.ndarray, "samples length inputs"]) -> Iterator[Snapshot]:
     """The registers before the first round, and what every round does to them."""
+    instance("program", program, Program, fix="write one as posattn.compile.Program(…), or take one of the library's")
+    instance("x", x, np.ndarray, fix="programs run on NumPy arrays of shape (samples, length, inputs)")
     wanted = (program.length, len(program.inputs))
     require(
         x.ndim == 3 and x.shape[1:] == wanted,

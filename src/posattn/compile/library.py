@@ -12,13 +12,13 @@ Each has an oracle, the same function in NumPy.
 """
 
 import inspect
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from posattn.checks import choice, real, whole
 from posattn.compile import mpc
 from posattn.compile.benes import benes
 from posattn.compile.expressions import gate, maximum, minimum, relu, word
@@ -30,16 +30,16 @@ from posattn.errors import require, unknown
 x, left = word("x"), word("left")
 
 
-def _check_length(length: int) -> None:
-    whole = isinstance(length, int | np.integer) and not isinstance(length, bool)
-    require(
-        whole and length >= 1, f"length={length!r}: a program works on at least one number, a whole number of them."
-    )
+def _length(name: str, length: Any, route: Any = "sort") -> int:
+    """The length as a number of Python's own, if a program of that length can be written out."""
+    found = whole("length", length, least=1)
+    check_library_size(name, found, route if isinstance(route, str) else "sort")
+    return found
 
 
 def cumsum(length: int) -> Program:
     """Sums of all prefixes: add what is 1, then 2, then 4 … nodes to the left."""
-    _check_length(length)
+    length = _length("cumsum", length)
     rounds = [
         Round(
             receive={"left": reads("x", [i - shift if i >= shift else None for i in range(length)])},
@@ -62,7 +62,7 @@ def cummax(length: int) -> Program:
 
 
 def _extremum(name: str, length: int, combine: Callable[..., Any], oracle: Callable[..., Any], pad: float) -> Program:
-    _check_length(length)
+    length = _length(name, length)
     rounds = [
         Round(
             receive={"left": reads("x", [max(i - shift, 0) for i in range(length)])},
@@ -81,7 +81,7 @@ def max_subarray(length: int) -> Program:
     end₁ + sum₂), best = max(best₁, best₂, end₁ + start₂). Where there is nothing to the left, the words are 0, which
     is right but for start₁ and best₁: these are gated by `alone`, a bit for every round.
     """
-    _check_length(length)
+    length = _length("max-subarray", length)
     names = ("sum", "start", "end", "best")
     alone = {f"alone{shift}": tuple(float(i < shift) for i in range(length)) for shift in doublings(length)}
     rounds = []
@@ -132,7 +132,7 @@ def _best_subarrays(v: np.ndarray) -> np.ndarray:
 
 def sort(length: int) -> Program:
     """Numbers in ascending order."""
-    _check_length(length)
+    length = _length("sort", length)
     constants = place_bits(range(length))
     return _simple(
         "sort",
@@ -146,9 +146,9 @@ def sort(length: int) -> Program:
 
 def argsort(length: int, grid: float = 1.0) -> Program:
     """Where each number of the sorted sequence was. Equal numbers keep their order; numbers lie on a grid."""
-    _check_length(length)
-    real = isinstance(grid, (int, float)) and not isinstance(grid, bool)
-    require(real and 0 < grid < math.inf, f"grid={grid!r}: the distance between two neighbouring numbers, above 0.")
+    length = _length("argsort", length)
+    require(real("grid", grid) > 0, f"grid={grid!r}: the distance between two neighbouring numbers, above 0.")
+    grid = real("grid", grid)
     finer = grid / (1 << (length - 1).bit_length())
     constants = {
         "tie": tuple(finer * i for i in range(length)),
@@ -172,7 +172,7 @@ def argsort(length: int, grid: float = 1.0) -> Program:
 
 def cummedian(length: int) -> Program:
     """Medians of all prefixes. Node (i, j) gets x_j, every row i is sorted; an even count gives the midpoint of two."""
-    _check_length(length)
+    length = _length("cummedian", length)
     rows = [[length + i * (i + 1) // 2 + j for j in range(i + 1)] for i in range(length)]
     total = length + length * (length + 1) // 2
     places = [0] * total
@@ -207,22 +207,22 @@ def cummedian(length: int) -> Program:
 def reduce(length: int, operation: str = "sum") -> Program:
     """The sum, min or max of all numbers, at every node: a scan, then the last node tells."""
     scans = {"sum": (cumsum, np.sum), "min": (cummin, np.min), "max": (cummax, np.max)}
-    if not isinstance(operation, str) or operation not in scans:
-        raise unknown("operation", operation, scans)
-    scan, whole = scans[operation]
+    scan, total = scans[choice("operation", operation, scans)]
+    length = _length("reduce", length)
     made = scan(length)
     rounds = (*made.rounds, *broadcast(length, source=length - 1).rounds)
 
     def oracle(v: np.ndarray) -> np.ndarray:
-        return np.repeat(whole(v, axis=1, keepdims=True), v.shape[1], axis=1)
+        return np.repeat(total(v, axis=1, keepdims=True), v.shape[1], axis=1)
 
     return _simple(f"reduce-{operation}" if operation != "sum" else "reduce", length, rounds, oracle, pad=made.pad)
 
 
 def broadcast(length: int, source: int = 0) -> Program:
     """One node's number, at every node."""
-    _check_length(length)
-    require(isinstance(source, int) and 0 <= source < length, f"source={source!r}: a node of 0 … {length - 1}.")
+    length = _length("broadcast", length)
+    source = whole("source", source, least=0)
+    require(source < length, f"source={source!r}: it must be a node of 0 … {length - 1}.")
     tell = Round(
         receive={"told": reads("x", [source] * length)}, update={"x": word("told")}, note=f"node {source} tells all"
     )
@@ -235,7 +235,7 @@ def broadcast(length: int, source: int = 0) -> Program:
 
 def permute(length: int, destinations: Sequence[int] | None = None, route: str = "benes") -> Program:
     """Numbers moved to other nodes, that of node i to destinations[i]. Default: reversed, by a Beneš network."""
-    _check_length(length)
+    length = _length("permute", length, route)
     require(
         destinations is None or isinstance(destinations, (Sequence, np.ndarray)),
         f"destinations={destinations!r}: name a node for each of the {length} numbers.",
@@ -243,10 +243,8 @@ def permute(length: int, destinations: Sequence[int] | None = None, route: str =
     targets = list(destinations) if destinations is not None else list(range(length))[::-1]
     require(len(targets) == length, f"{len(targets)} destinations for length {length}: name one for each node.")
     stages = benes(targets)
-    if route == "direct":
+    if choice("route", route, ("benes", "direct")) == "direct":
         stages = [tuple(int(source) for source in np.argsort(targets))]
-    elif route != "benes":
-        raise unknown("route", route, ("benes", "direct"))
     rounds = [
         Round(receive={"taken": reads("x", stage)}, update={"x": word("taken")}, note="switches") for stage in stages
     ]
@@ -255,7 +253,7 @@ def permute(length: int, destinations: Sequence[int] | None = None, route: str =
 
 def fetch(length: int, route: str = "sort") -> Program:
     """The number of the node that each node names. Addresses are data: ask, then answer, two rounds of an MPC."""
-    _check_length(length)
+    length = _length("fetch", length, route)
     return mpc.to_program(mpc.fetch(length), route=route)
 
 
@@ -299,13 +297,11 @@ PROGRAMS: dict[str, Callable[..., Program]] = {
 
 def get(name: str, length: int, **options: Any) -> Program:
     """The library's program of this name for a length."""
-    if name not in PROGRAMS:
-        raise unknown("program", name, PROGRAMS)
+    choice("program", name, PROGRAMS)
     known = list(inspect.signature(PROGRAMS[name]).parameters)[1:]
     for option in options:
         require(bool(known), f"program '{name}' has no options, '{option}' was given: leave it out.")
         if option not in known:
             raise unknown(f"option of program '{name}'", option, known)
-    _check_length(length)
-    check_library_size(name, length, str(options.get("route", "sort")))
+    length = _length(name, length, options.get("route", "sort"))
     return replace(PROGRAMS[name](length, **options), recipe={"name": name, "length": length, **options})

@@ -19,10 +19,15 @@ from typing import Any
 
 import numpy as np
 
-from posattn.compile.expressions import Constant, Expression, distance, gate, relu, word, words_of
+from posattn.checks import choice, instance, keep_whole, several, text
+from posattn.compile.arguments import Source, check_grid_and_oracle, expressions, names, numbers
+from posattn.compile.expressions import Constant, Expression, as_expression, distance, gate, relu, word, words_of
 from posattn.compile.networks import carrying_sort_rounds, doublings
-from posattn.compile.program import Program, Round, Source, reads
-from posattn.errors import unknown
+from posattn.compile.program import Program, Round, reads
+from posattn.errors import require
+
+#: Machines whose tables are written out.
+MOST_MACHINES = 1 << 16
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,6 +37,10 @@ class Message:
     address: Expression
     word: Expression
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "address", as_expression(self.address))
+        object.__setattr__(self, "word", as_expression(self.word))
+
 
 @dataclass(frozen=True, kw_only=True)
 class Exchange:
@@ -39,6 +48,11 @@ class Exchange:
 
     messages: tuple[Message, ...]
     update: Mapping[str, Expression]
+
+    def __post_init__(self) -> None:
+        fix = "name the messages of a round in a tuple, as (Message(address=…, word=…),)"
+        object.__setattr__(self, "messages", several("messages", self.messages, Message, fix=fix))
+        object.__setattr__(self, "update", expressions("update", self.update))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,6 +70,21 @@ class Mpc:
     grid: float | None = None  # inputs are multiples of it; needed where addresses are computed from inputs
     oracle: Callable[..., Any] | None = None
 
+    def __post_init__(self) -> None:
+        text("name", self.name)
+        keep_whole(self, "machines", least=1)
+        require(
+            self.machines <= MOST_MACHINES,
+            f"machines={self.machines}: a program with static communication has a table for each of them in each of "
+            f"its rounds. Use at most {MOST_MACHINES}.",
+        )
+        fix = "name the rounds in a tuple, as (Exchange(messages=…, update=…),)"
+        object.__setattr__(self, "rounds", several("rounds", self.rounds, Exchange, fix=fix))
+        for name in ("registers", "inputs", "outputs", "permutations"):
+            object.__setattr__(self, name, names(name, getattr(self, name)))
+        object.__setattr__(self, "constants", numbers("constants", self.constants))
+        check_grid_and_oracle(self.grid, self.oracle)
+
     @property
     def slots(self) -> int:
         return max([1, *(len(round_.messages) for round_ in self.rounds)])
@@ -63,10 +92,9 @@ class Mpc:
 
 def to_program(program: Mpc, *, route: str = "sort") -> Program:
     """The same computation with static communication."""
+    instance("program", program, Mpc, fix="write one as posattn.compile.mpc.Mpc(…)")
     routes = {"sort": _sorted_route, "grid": _grid_route}
-    if route not in routes:
-        raise unknown("route", route, routes)
-    return routes[route](program)
+    return routes[choice("route", route, routes)](program)
 
 
 def fetch(machines: int) -> Mpc:

@@ -11,19 +11,23 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+
+from posattn.checks import keep_number, keep_whole, several, text, whole
+from posattn.compile.arguments import Source, check_grid_and_oracle, expressions, names, numbers, sources
 from posattn.compile.expressions import Call, Expression, gate, renamed, walk, word, words_of
 from posattn.errors import PosattnError, require
 
 #: The register of ones that the compiler adds where constants are computed with.
 ONE = "one"
 
-#: Where a node reads from: (node, register), or None for nothing.
-Source = tuple[int, str] | None
-
 
 def reads(register: str, nodes: Sequence[int | None]) -> tuple[Source, ...]:
     """A receive table in which every node reads the same register, of its own node (None: nothing)."""
-    return tuple(None if node is None else (node, register) for node in nodes)
+    text("register", register)
+    listed = not isinstance(nodes, str) and isinstance(nodes, Sequence | np.ndarray)
+    require(listed, f"nodes={nodes!r}: name the node that each node reads, as [1, 0, None].")
+    return tuple(None if node is None else (whole("a node to read from", node), register) for node in nodes)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +37,15 @@ class Round:
     receive: Mapping[str, tuple[Source, ...]] = field(default_factory=dict)
     update: Mapping[str, Expression] = field(default_factory=dict)
     note: str = ""
+
+    def __post_init__(self) -> None:
+        mapped = isinstance(self.receive, Mapping)
+        require(
+            mapped, f"receive={self.receive!r}: it maps the names of slots to tables, as {{'left': reads('x', …)}}."
+        )
+        object.__setattr__(self, "receive", {name: sources(name, held) for name, held in self.receive.items()})
+        object.__setattr__(self, "update", expressions("update", self.update))
+        require(isinstance(self.note, str), f"note={self.note!r}: it must be a text.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,13 +72,19 @@ class Program:
     oracle: Callable[..., Any] | None = None
 
     def __post_init__(self) -> None:
-        for name in ("registers", "inputs", "outputs", "permutations", "rounds"):
-            held = getattr(self, name)
-            require(
-                isinstance(held, (tuple, list)),
-                f"program '{self.name}': {name}={held!r} is a {type(held).__name__}, and a tuple is meant, as ('x',).",
-            )
-            object.__setattr__(self, name, tuple(held))
+        text("name", self.name)
+        keep_whole(self, "length", "nodes")
+        for name in ("registers", "inputs", "outputs", "permutations"):
+            object.__setattr__(self, name, names(name, getattr(self, name)))
+        fix = "name the rounds in a tuple, as (Round(…),)"
+        object.__setattr__(self, "rounds", several("rounds", self.rounds, Round, fix=fix))
+        object.__setattr__(self, "constants", numbers("constants", self.constants))
+        for name in ("pad", "grid"):
+            if getattr(self, name) is not None:
+                keep_number(self, name)
+        recipe = self.recipe is None or isinstance(self.recipe, Mapping)
+        require(recipe, f"recipe={self.recipe!r}: it maps the names of library.get's arguments to values, or is None.")
+        check_grid_and_oracle(self.grid, self.oracle)
         problems = self.problems
         if problems:
             listed = "".join(f"\n  - {problem}" for problem in problems)
@@ -79,8 +98,6 @@ class Program:
             found.append(f"length={self.length} and nodes={self.nodes}: 1 ≤ length ≤ nodes is needed.")
         if not self.inputs or not self.outputs:
             found.append("it needs at least one input and one output.")
-        if self.grid is not None and not 0 < self.grid < math.inf:
-            found.append(f"grid={self.grid}: the distance between two neighbours is a finite number above 0.")
         if self.pad is not None and not -1 <= self.pad <= 1:
             found.append(f"pad={self.pad}: a multiple of the domain's bound, so that it lies inside, in [-1, 1].")
         if ONE in self.registers:
@@ -89,8 +106,8 @@ class Program:
             found.append(f"register '{name}' is declared twice.")
         for name in _repeated(self.inputs):
             found.append(f"input '{name}' is named twice.")
-        for what, names in (("input", self.inputs), ("output", self.outputs), ("constant", self.constants)):
-            found += [f"{what} '{name}' is no register." for name in names if name not in self.registers]
+        for what, listed in (("input", self.inputs), ("output", self.outputs), ("constant", self.constants)):
+            found += [f"{what} '{name}' is no register." for name in listed if name not in self.registers]
         for name, values in self.constants.items():
             if len(values) != self.nodes:
                 found.append(f"constant '{name}' has {len(values)} values for {self.nodes} nodes.")
@@ -126,9 +143,6 @@ class Program:
         for register, expression in round_.update.items():
             if register not in self.registers:
                 found.append(f"'{register}' is updated and no register.")
-            if not isinstance(expression, Expression):
-                found.append(f"'{register}' becomes {expression!r}, which is no expression.")
-                continue
             for name in sorted(words_of(expression)):
                 if name in round_.receive or name in written:
                     continue
