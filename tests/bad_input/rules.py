@@ -64,6 +64,7 @@ FINE: dict[tuple[str, str], set[str]] = {
     **{(f"compile.{name}", "*"): {"3"} for name in EXPRESSIONS},
     ("compile.mpc.Message", "*"): {"3"},
     ("compile.Round", "note"): {"''"},
+    ("compile.library.broadcast", "source"): {"0"},  # the first node
     ("compile.*", "name"): {"misspelt"},
 }
 
@@ -102,7 +103,7 @@ EXTRA: dict[tuple[str, str], list[Bad]] = {
     ("theory.selection.*", "q"): plain(7),
     ("theory.selection.*", "T"): plain(1),
     ("theory.report.about", "scales"): plain((1.0,), ("x",)),
-    ("compile.Compiled.__call__", "x"): [Bad("a number", 3.0, shown=("a single number",))],
+    ("compile.Compiled.__call__", "x"): [Bad("a number", 3.0)],
     **{(f"compile.{name}", "*"): plain(True) for name in EXPRESSIONS},
     ("compile.compile", "domain"): plain(0, -1.0, 1e-300),
     ("compile.*", "grid"): plain(0, -1.0),

@@ -84,7 +84,7 @@ class Certificate:
             str(found)  # whatever cannot be shown is not a certificate
             return found
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            raise PosattnError(f"not a certificate ({error}).") from None
+            raise PosattnError(f"not a certificate ({error}): {text!r:.60}. Certificate.to_json writes one.") from None
 
     def __str__(self) -> str:
         tried = f"{self.random} random, {self.adversarial} adversarial, {self.exhaustive} exhaustive and {self.climbed}"

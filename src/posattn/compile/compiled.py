@@ -5,10 +5,12 @@ import math
 import os
 from dataclasses import dataclass, replace
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from posattn.checks import instance, real, whole
+from posattn.checks import instance, real, tensor, whole
+from posattn.checks import path as checked_path
 from posattn.compile import certificate, serial
 from posattn.compile.certificate import Certificate, fingerprint, has_digest
 from posattn.compile.inputs import filled
@@ -42,6 +44,8 @@ class Compiled:
         tried = self.certificate
         if tried is not None and str(held.dtype) != f"torch.{tried.dtype}":
             raise PosattnError(f"the model is {held.dtype} and was certified in {tried.dtype}: verify it, .verify().")
+        listed = isinstance(x, Tensor | np.ndarray | list | tuple)
+        require(listed, f"the input is {x!r}: give a tensor of numbers, as torch.tensor([3.0, 1.0]).")
         given = torch.as_tensor(x)
         require(not given.is_complex(), f"the input has dtype {given.dtype}: programs work on real numbers.")
         # checked as it was given, not as the model's dtype rounds it
@@ -59,6 +63,7 @@ class Compiled:
     def check(self, x: Tensor) -> None:
         """Raise where a value is not in the domain that the model was compiled for."""
         program = self.program
+        tensor("x", x)
         require(
             x.dim() == 3 and x.shape[2] == len(program.inputs),
             f"the input has shape {tuple(x.shape)}: '{program.name}' takes (batch, length, {len(program.inputs)}).",
@@ -105,6 +110,7 @@ class Compiled:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Weights, program, registers, domain and certificate in one safetensors file."""
+        path = checked_path("path", path)
         about = {
             "domain": self.domain,
             "encoding": self.encoding,
@@ -206,7 +212,7 @@ def load(path: str | os.PathLike[str]) -> Compiled:
 
     A certificate without a digest, from before they had one, is left out: the model loads as unverified.
     """
-    header = read_header(path)
+    header = read_header(checked_path("path", path))
     require(
         "program" in header and "compiled" in header,
         f"'{path}' holds no compiled program. posattn compile writes one; posattn.load reads other models.",

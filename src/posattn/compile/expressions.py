@@ -328,7 +328,10 @@ def distance(one: "Expression | Number", other: "Expression | Number") -> Expres
 def call(function: Callable[..., Any], *arguments: "Expression | Number", name: str | None = None) -> Expression:
     """Any function of NumPy arrays. It runs in the interpreter; compiling it needs a fit."""
     require(callable(function), f"call({function!r}, …): the first argument is a function of NumPy arrays.")
-    return Call(name or getattr(function, "__name__", "function"), function, tuple(map(as_expression, arguments)))
+    named = name is None or (isinstance(name, str) and bool(name))
+    require(named, f"name={name!r}: a function is named by a text, as call(numpy.exp, word('x'), name='exp').")
+    called = getattr(function, "__name__", "function") if name is None else name
+    return Call(called, function, tuple(map(as_expression, arguments)))
 
 
 def product(one: Array, other: Array) -> Array:

@@ -236,12 +236,12 @@ def broadcast(length: int, source: int = 0) -> Program:
 def permute(length: int, destinations: Sequence[int] | None = None, route: str = "benes") -> Program:
     """Numbers moved to other nodes, that of node i to destinations[i]. Default: reversed, by a Beneš network."""
     length = _length("permute", length, route)
+    listed = isinstance(destinations, Sequence | np.ndarray) and not isinstance(destinations, str)
     require(
-        destinations is None or isinstance(destinations, (Sequence, np.ndarray)),
+        destinations is None or (listed and len(destinations) == length),
         f"destinations={destinations!r}: name a node for each of the {length} numbers.",
     )
     targets = list(destinations) if destinations is not None else list(range(length))[::-1]
-    require(len(targets) == length, f"{len(targets)} destinations for length {length}: name one for each node.")
     stages = benes(targets)
     if choice("route", route, ("benes", "direct")) == "direct":
         stages = [tuple(int(source) for source in np.argsort(targets))]

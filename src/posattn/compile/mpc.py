@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from posattn.checks import choice, instance, keep_whole, several, text
+from posattn.checks import choice, instance, several, text, whole
 from posattn.compile.arguments import Source, check_grid_and_oracle, expressions, names, numbers
 from posattn.compile.expressions import Constant, Expression, as_expression, distance, gate, relu, word, words_of
 from posattn.compile.networks import carrying_sort_rounds, doublings
@@ -72,12 +72,7 @@ class Mpc:
 
     def __post_init__(self) -> None:
         text("name", self.name)
-        keep_whole(self, "machines", least=1)
-        require(
-            self.machines <= MOST_MACHINES,
-            f"machines={self.machines}: a program with static communication has a table for each of them in each of "
-            f"its rounds. Use at most {MOST_MACHINES}.",
-        )
+        object.__setattr__(self, "machines", _machines(self.machines))
         fix = "name the rounds in a tuple, as (Exchange(messages=…, update=…),)"
         object.__setattr__(self, "rounds", several("rounds", self.rounds, Exchange, fix=fix))
         for name in ("registers", "inputs", "outputs", "permutations"):
@@ -88,6 +83,16 @@ class Mpc:
     @property
     def slots(self) -> int:
         return max([1, *(len(round_.messages) for round_ in self.rounds)])
+
+
+def _machines(count: Any) -> int:
+    found = whole("machines", count, least=1)
+    require(
+        found <= MOST_MACHINES,
+        f"machines={count}: a program with static communication has a table for each of them in each of its rounds. "
+        f"Use at most {MOST_MACHINES}.",
+    )
+    return found
 
 
 def to_program(program: Mpc, *, route: str = "sort") -> Program:
@@ -103,6 +108,7 @@ def fetch(machines: int) -> Mpc:
     >>> [message for round_ in fetch(3).rounds for message in round_.messages][0].address
     Word(name='from')
     """
+    machines = _machines(machines)
     return Mpc(
         name="fetch",
         machines=machines,

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from posattn.checks import keep_number, keep_whole, several, text, whole
+from posattn.checks import instance, keep_number, keep_whole, several, text, whole
 from posattn.compile.arguments import Source, check_grid_and_oracle, expressions, names, numbers, sources
 from posattn.compile.expressions import Call, Expression, gate, renamed, walk, word, words_of
 from posattn.errors import PosattnError, require
@@ -170,6 +170,7 @@ class Program:
 
     def then(self, after: "Program") -> "Program":
         """This program, then another one on what comes out of it: outputs feed inputs, in order."""
+        instance("after", after, Program, fix="programs compose with programs")
         require(
             self.nodes == after.nodes,
             f"'{self.name}' runs on {self.nodes} nodes and '{after.name}' on {after.nodes}: programs compose on equal "
