@@ -101,6 +101,36 @@ def test_a_committed_store_has_the_ids_that_its_older_trials_are_read_to(name, t
     assert all(json.loads(path.read_text())["format"] == record.FORMAT for path in folder.glob("studies/*.json"))
 
 
+def test_accuracies_on_the_page_are_those_of_the_store_and_the_models_keep_their_order(tmp_path):
+    found = results.results("accuracy", unpacked(RESULTS / "accuracy" / "store.tar.xz", tmp_path))
+    assert all(len(point.ours) == 3 for point in found.points)
+    medians = {(point.task, point.arm, point.test_set): point.median for point in found.points}
+    assert len(medians) == 5 * 3 * 10
+    page = (RESULTS.parent / "results.md").read_text()
+    section = page[page.index("## accuracy") : page.index("## What is not here yet")]
+    rows_of = [line.split("|")[1:-1] for line in section.splitlines() if line.startswith("|") and " % " in line]
+    task = ""
+    for name, arm, *cells in rows_of:
+        task = name.strip() or task
+        for test_set, cell in zip(("c=1", "c=2", "c=5", "c=10"), cells, strict=True):
+            told = float(cell.replace("*", "").split("%")[0])
+            assert told == pytest.approx(100 * medians[task, arm.strip(), test_set], abs=0.051)
+    assert len(rows_of) == 15
+    for task in ("sum", "min", "median", "sort", "max-subarray"):
+        for scale in range(3, 11):
+            ordered = [medians[task, arm, f"c={scale}"] for arm in ("homogeneous", "positional", "standard")]
+            assert ordered == sorted(ordered, reverse=True)
+
+
+def test_three_standard_layers_are_enough_with_either_form_of_gelu(tmp_path):
+    found = results.results("khop-depth", unpacked(RESULTS / "khop-tanh" / "store.tar.xz", tmp_path))
+    points = {point.x: point for point in found.points if point.test_set == "validation"}
+    assert all("tanh" in remark or "erf" not in remark for remark in found.study.remarks())
+    expected = {1: 0.671, 2: 0.867, 3: 0.9955}
+    assert {x: point.median for x, point in points.items()} == pytest.approx(expected, abs=5e-4)
+    assert min(points[3].ours) > 0.99
+
+
 def test_hops_need_three_standard_layers_and_more_positional_ones(tmp_path):
     found = results.results("khop-depth", unpacked(RESULTS / "khop" / "store.tar.xz", tmp_path))
     assert found.record.choices == {"gelu": "erf", "standard_layers": "4"}
