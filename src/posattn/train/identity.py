@@ -69,8 +69,9 @@ def reduced(value: Any) -> Any:
     for field in dataclasses.fields(value):
         held = getattr(value, field.name)
         usual = field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
-        if usual is dataclasses.MISSING or not same(reduced(held), reduced(usual)):
-            found[field.name] = reduced(held)
+        differing = reduced(held)
+        if usual is dataclasses.MISSING or not same(differing, reduced(usual)):
+            found[field.name] = differing
     return found
 
 
@@ -80,7 +81,8 @@ def _kind(value: Any) -> dict[str, Any]:
 
 def same(first: Any, second: Any) -> bool:
     """Whether two values are written alike: 2 and 2.0 are, 1 and True are not."""
-    return bool(first == second) and dumps(first) == dumps(second)
+    plain = type(first) is type(second) and isinstance(first, str | int | float | None)
+    return bool(first == second) and (plain or dumps(first) == dumps(second))
 
 
 def dumps(value: Any) -> str:
