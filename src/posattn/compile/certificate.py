@@ -17,7 +17,6 @@ import torch
 from torch import Tensor
 
 from posattn.checks import whole
-from posattn.compile import serial
 from posattn.compile.expressions import Array
 from posattn.compile.inputs import (
     adversarial_inputs,
@@ -29,7 +28,7 @@ from posattn.compile.inputs import (
 )
 from posattn.compile.interpreter import run
 from posattn.compile.program import Program
-from posattn.compile.promise import DOMAIN, promise
+from posattn.compile.promise import DOMAIN, Promise, promise
 from posattn.compile.rounding import NUMPY
 from posattn.errors import PosattnError, require
 from posattn.nn import ExactPositionalTransformer
@@ -59,16 +58,26 @@ class Certificate:
     against: tuple[str, ...]
     error: float  # the largest that was seen
     bound: float | None  # what no input exceeds; None: a fit is in it, and its error is what it is
+    floor: float  # besides: what numbers too small for the dtype can amount to
     relative_to: str  # what error and bound are parts of
+    compiled: bool  # whether the weights are those that the compiler makes: the bound is about these
     fits: tuple[tuple[str, float], ...]  # each fitted function and its own largest error
     # the first input whose error is beyond the bound, or not finite; one row per node
     counterexample: tuple[tuple[float, ...], ...] | None
-    digest: str  # of weights, program and domain
+    digest: str  # of the model's file and of all of the above
 
     @property
     def holds(self) -> bool:
-        """Whether every input that was tried kept within the bound; what is fitted has none, and so nothing holds."""
-        return self.bound is not None and self.counterexample is None
+        """Whether the weights are the compiler's own and every input that was tried kept within the bound.
+
+        What is fitted has no bound, and so nothing holds.
+        """
+        return self.bound is not None and self.compiled and self.counterexample is None
+
+    def sealed(self, what: str) -> "Certificate":
+        """The same with its digest, for a model with this fingerprint."""
+        said = json.dumps(dataclasses.asdict(self) | {"digest": what}, sort_keys=True)
+        return dataclasses.replace(self, digest=hashlib.sha256(said.encode()).hexdigest())
 
     def to_json(self) -> str:
         return json.dumps(dataclasses.asdict(self))
@@ -90,9 +99,13 @@ class Certificate:
         tried = f"{self.random} random, {self.adversarial} adversarial, {self.exhaustive} exhaustive and {self.climbed}"
         grid = f" on a grid of {self.grid:g}" if self.grid else ""
         verdict = "holds" if self.holds else f"FAILS, first at input {_shown(self.counterexample)}"
-        if self.bound is None and self.counterexample is None:
+        if self.counterexample is None and not self.compiled:
+            verdict = "unknown: the weights are not those that the compiler makes, and its bound is not about them"
+        if self.counterexample is None and self.bound is None:
             verdict = "fitted, so that only its error is known"
         bound = f"; no input exceeds {self.bound:.2g}" if self.bound is not None else ""
+        if self.floor > 2.0**-60 * self.domain:
+            bound += f" by more than {self.floor:.2g}, what numbers too small for {self.dtype} can amount to"
         fits = "".join(f"; {name} fitted to {error:.2g}" for name, error in self.fits)
         shorter = f" {self.shorter} shorter inputs were tried too." if self.shorter else ""
         return (
@@ -105,9 +118,11 @@ class Certificate:
 def has_digest(text: str) -> bool:
     """Whether a certificate says which weights it is about; those of the first versions did not."""
     try:
-        return "digest" in json.loads(text)
-    except (ValueError, TypeError, RecursionError) as error:
+        held = json.loads(text)
+    except (ValueError, RecursionError) as error:
         raise PosattnError(f"not a certificate ({error}).") from None
+    require(isinstance(held, dict), f"not a certificate ({held!r:.40}).")
+    return "digest" in held
 
 
 def _shown(counterexample: tuple[tuple[float, ...], ...] | None) -> str:
@@ -115,9 +130,9 @@ def _shown(counterexample: tuple[tuple[float, ...], ...] | None) -> str:
     return str([row[0] if len(row) == 1 else row for row in rows[:16]]) + (" …" if len(rows) > 16 else "")
 
 
-def fingerprint(program: str, domain: float, tensors: Mapping[str, Tensor]) -> str:
-    """A hash of what a certificate is about: the program as text, the domain and every weight."""
-    found = hashlib.sha256(f"{program}\n{float(domain)!r}\n".encode())
+def fingerprint(program: str, about: str, tensors: Mapping[str, Tensor]) -> str:
+    """A hash of what a certificate is about: the program and what is said of its model, as text, and every weight."""
+    found = hashlib.sha256(f"{program}\n{about}\n".encode())
     for name in sorted(tensors):
         held = tensors[name].detach().cpu().contiguous()
         found.update(f"{name} {held.dtype} {tuple(held.shape)}\n".encode())
@@ -125,32 +140,27 @@ def fingerprint(program: str, domain: float, tensors: Mapping[str, Tensor]) -> s
     return found.hexdigest()
 
 
-def digest(program: Program, domain: float, model: ExactPositionalTransformer) -> str:
-    """The fingerprint of a model; a program that cannot be saved counts as it is printed."""
-    try:
-        text = serial.to_json(program)
-    except PosattnError:
-        text = str(program)
-    return fingerprint(text, domain, model.state_dict())
-
-
 def verify(
     program: Program,
     model: ExactPositionalTransformer,
     *,
     domain: float,
+    compiled: bool,
     fits: tuple[tuple[str, float], ...] = (),
     samples: int = 256,
     seed: int = 0,
 ) -> Certificate:
-    """Compare model and program. Nothing is assumed about how the model was made."""
+    """Compare model and program. `compiled`: whether the weights are known to be those that the compiler makes.
+
+    The certificate is not sealed yet.
+    """
     samples, seed = whole("samples", samples, least=1), whole("seed", seed, least=0)
     kind = next(model.parameters()).dtype
     dtype = str(kind).removeprefix("torch.")
     require(kind in NUMPY, f"the model is {dtype}: verify it in float32 or float64.")
     promised = None if fits else promise(program, domain, kind)
     relative_to = promised.relative_to if promised else DOMAIN
-    search = _Search(program, model, domain, dtype, promised.bound if promised else None, relative_to)
+    search = _Search(program, model, domain, dtype, promised, relative_to)
     rng = np.random.default_rng(seed)
     counts = {
         "random": search.tried(random_inputs(program, domain, samples, rng)),
@@ -176,10 +186,12 @@ def verify(
         against=("the interpreter", "NumPy") if program.oracle else ("the interpreter",),
         error=search.worst,
         bound=promised.bound if promised else None,
+        floor=promised.floor if promised else 0.0,
         relative_to=relative_to,
+        compiled=compiled,
         fits=fits,
         counterexample=search.counterexample,
-        digest=digest(program, domain, model),
+        digest="",
     )
 
 
@@ -192,12 +204,13 @@ class _Search:
         model: ExactPositionalTransformer,
         domain: float,
         dtype: str,
-        bound: float | None,
+        promised: Promise | None,
         relative_to: str,
     ) -> None:
         self.program, self.model, self.domain, self.dtype = program, model, domain, dtype
         self.scale = domain if relative_to == DOMAIN else None
-        self.allowed = None if bound is None else bound * (1 + _reference_share(program, dtype))
+        self.floor = promised.floor if promised else 0.0
+        self.allowed = promised.bound * (1 + _reference_share(program, dtype)) if promised else None
         self.worst, self.counterexample = 0.0, None
         self.best = np.zeros((0, program.length, len(program.inputs)), dtype)
         self._errors = np.zeros(0)
@@ -207,7 +220,7 @@ class _Search:
         for chunk in np.split(inputs, range(TOGETHER, len(inputs), TOGETHER)):
             if len(chunk):
                 chunk = chunk.astype(self.dtype)
-                errors = relative_errors(self.program, self.model, chunk, self.scale)
+                errors = relative_errors(self.program, self.model, chunk, self.scale, self.floor)
                 self._note(chunk, errors)
                 together, found = np.concatenate([self.best, chunk]), np.concatenate([self._errors, errors])
                 order = np.argsort(-found, kind="stable")[:KEPT]
@@ -215,7 +228,8 @@ class _Search:
         return len(inputs)
 
     def shorter(self, inputs: Array) -> int:
-        errors = shorter_errors(self.program, self.model, self.domain, inputs.astype(self.dtype), self.scale)
+        held = inputs.astype(self.dtype)
+        errors = shorter_errors(self.program, self.model, self.domain, held, self.scale, self.floor)
         self._note(inputs, errors)
         return len(inputs)
 
@@ -234,21 +248,30 @@ def _reference_share(program: Program, dtype: str) -> float:
 
 @torch.no_grad()
 def relative_errors(
-    program: Program, model: ExactPositionalTransformer, inputs: Array, scale: float | None = None
+    program: Program,
+    model: ExactPositionalTransformer,
+    inputs: Array,
+    scale: float | None = None,
+    floor: float = 0.0,
 ) -> Array:
-    """Every sample's largest error, as a part of `scale` or, without it, of the sample's largest input."""
+    """Every sample's largest error beyond `floor`, as a part of `scale`, or else of the sample's largest input."""
     outputs = model(torch.from_numpy(inputs)).numpy().astype(np.longdouble)
     exact = inputs.astype(np.longdouble)
     errors = np.abs(outputs - run(program, exact)).max(axis=(1, 2))
     if program.oracle is not None:
         told = np.asarray(program.oracle(exact if len(program.inputs) > 1 else exact[:, :, 0]))
         errors = np.maximum(errors, np.abs(outputs - told.reshape(outputs.shape)).max(axis=(1, 2)))
-    return _relative(errors, inputs, scale)
+    return _relative(errors - floor, inputs, scale)
 
 
 @torch.no_grad()
 def shorter_errors(
-    program: Program, model: ExactPositionalTransformer, domain: float, inputs: Array, scale: float | None = None
+    program: Program,
+    model: ExactPositionalTransformer,
+    domain: float,
+    inputs: Array,
+    scale: float | None = None,
+    floor: float = 0.0,
 ) -> Array:
     """Every shorter sample's largest error, likewise; what it is filled up with counts as an input."""
     assert program.oracle is not None
@@ -256,12 +279,12 @@ def shorter_errors(
     outputs = model(torch.from_numpy(whole)).numpy()[:, : inputs.shape[1]].astype(np.longdouble)
     exact = inputs.astype(np.longdouble)
     told = np.asarray(program.oracle(exact if len(program.inputs) > 1 else exact[:, :, 0])).reshape(outputs.shape)
-    return _relative(np.abs(outputs - told).max(axis=(1, 2)), whole, scale)
+    return _relative(np.abs(outputs - told).max(axis=(1, 2)) - floor, whole, scale)
 
 
 def _relative(errors: Array, inputs: Array, scale: float | None) -> Array:
     """Errors as parts of a scale; infinite where they are not numbers, or where the scale is 0 and they are not."""
-    errors = np.where(np.isnan(errors), np.inf, errors)
+    errors = np.where(np.isnan(errors), np.inf, np.maximum(errors, 0))
     against = np.abs(inputs).max(axis=(1, 2)) if scale is None else np.full(len(errors), scale)
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(errors == 0, 0, errors / against).astype(np.float64)

@@ -17,6 +17,7 @@ from posattn.compile.inputs import filled
 from posattn.compile.lower import lower
 from posattn.compile.program import Program
 from posattn.compile.promise import has_exact_multiples
+from posattn.compile.rounding import NUMPY
 from posattn.errors import PosattnError, require
 from posattn.nn import ExactPositionalTransformer
 from posattn.nn import load as load_model
@@ -44,12 +45,16 @@ class Compiled:
         tried = self.certificate
         if tried is not None and str(held.dtype) != f"torch.{tried.dtype}":
             raise PosattnError(f"the model is {held.dtype} and was certified in {tried.dtype}: verify it, .verify().")
+        if tried is not None and tried.domain != self.domain:
+            raise PosattnError(f"the domain is {self.domain:g} and was certified as {tried.domain:g}: compile it anew.")
         listed = isinstance(x, Tensor | np.ndarray | list | tuple)
         require(listed, f"the input is {x!r}: give a tensor of numbers, as torch.tensor([3.0, 1.0]).")
         given = torch.as_tensor(x)
         require(not given.is_complex(), f"the input has dtype {given.dtype}: programs work on real numbers.")
         # checked as it was given, not as the model's dtype rounds it
-        given = given.to(held.device, given.dtype if given.is_floating_point() else torch.float64)
+        half = given.is_floating_point() and given.dtype.itemsize < 4
+        exactly = torch.float32 if half else given.dtype if given.is_floating_point() else torch.float64
+        given = given.to(held.device, exactly)
         require(given.dim() > 0, "the input is a single number: give a sequence, as torch.tensor([3.0, 1.0]).")
         single, flat = given.dim() == 1, given.dim() <= 2 and len(self.program.inputs) == 1
         batch = given.unsqueeze(0) if single else given
@@ -89,11 +94,38 @@ class Compiled:
         return torch.from_numpy(filled(self.program, self.domain, x.cpu().numpy())).to(x.device)
 
     def verify(self, *, samples: int = 256, seed: int = 0) -> "Compiled":
-        """The same with a fresh certificate."""
+        """The same with a fresh certificate. The program is compiled anew, to see whether it gives these weights."""
+        dtype = next(self.model.parameters()).dtype
+        require(dtype in NUMPY, f"the model is {dtype}: verify it in torch.float32 or torch.float64.")
+        compiled = not self.fits and _equal(self.model, lower(self.program, domain=self.domain, dtype=dtype).model)
         found = certificate.verify(
-            self.program, self.model, domain=self.domain, fits=self.fits, samples=samples, seed=seed
+            self.program,
+            self.model,
+            domain=self.domain,
+            compiled=compiled,
+            fits=self.fits,
+            samples=samples,
+            seed=seed,
         )
-        return replace(self, certificate=found)
+        return replace(self, certificate=found.sealed(self._fingerprint()))
+
+    def _about(self) -> str:
+        """What a file says of the model besides its weights and its program."""
+        about = {
+            "domain": self.domain,
+            "encoding": self.encoding,
+            "registers": list(self.registers),
+            "fits": list(self.fits),
+        }
+        return json.dumps(about)
+
+    def _fingerprint(self) -> str:
+        """Of what a certificate is about. A program that cannot be saved counts as it is printed."""
+        try:
+            text = serial.to_json(self.program)
+        except PosattnError:
+            text = str(self.program)
+        return fingerprint(text, self._about(), self.model.state_dict())
 
     def summary(self) -> str:
         """Sizes of the model, and the encoding that was chosen."""
@@ -111,21 +143,14 @@ class Compiled:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Weights, program, registers, domain and certificate in one safetensors file."""
         path = checked_path("path", path)
-        about = {
-            "domain": self.domain,
-            "encoding": self.encoding,
-            "registers": list(self.registers),
-            "fits": list(self.fits),
-        }
-        notes = {"program": serial.to_json(self.program), "compiled": json.dumps(about), "text": str(self.program)}
-        tensors = self.model.state_dict()
+        notes = {"program": serial.to_json(self.program), "compiled": self._about(), "text": str(self.program)}
         if self.certificate is not None:
             require(
-                self.certificate.digest == fingerprint(notes["program"], self.domain, tensors),
-                f"weights, program or domain of '{self.program.name}' have changed since it was verified: verify it "
-                "again, .verify(), before you save it.",
+                self.certificate == replace(self.certificate, digest="").sealed(self._fingerprint()),
+                f"'{self.program.name}' has changed since it was verified: verify it again, .verify(), then save it.",
             )
             notes["certificate"] = self.certificate.to_json()
+        tensors = self.model.state_dict()
         write_weights(path, self.model.architecture, tensors, notes=notes)
 
 
@@ -141,7 +166,9 @@ def check_kinds(program: Program, x: Tensor, dtype: torch.dtype) -> None:
             _check_permutation(name, given)
         elif program.grid is not None:
             nearest = (given.double() / program.grid).round() * program.grid
-            slack = 0.0 if has_exact_multiples(program.grid) else torch.finfo(dtype).eps
+            exact = has_exact_multiples(program.grid)
+            slack = 0.0 if exact else torch.finfo(dtype).eps
+            _refuse(x, (given.to(dtype) != given) & exact, column, f"{dtype} cannot hold: compile it in torch.float64")
             reason = (
                 f"is not a multiple of {program.grid:g}, and '{program.name}' is right on that grid alone: round it"
             )
@@ -180,7 +207,7 @@ def compile(
     """The program as a model, not yet verified. `fit`: knots for functions from outside the language."""
     instance("program", program, Program, fix="write one as posattn.compile.Program(…), or take one of the library's")
     domain = real("domain", domain)
-    fit = None if fit is None else whole("fit", fit, least=2)
+    fit = None if fit is None else whole("fit", fit, least=2, most=1 << 16)
     lowered = lower(program, domain=domain, fit=fit, dtype=dtype)
     return Compiled(
         program=program,
@@ -192,19 +219,24 @@ def compile(
     )
 
 
-def _certificate(header: dict[str, str], domain: float, model: ExactPositionalTransformer) -> Certificate | None:
+def _certificate(header: dict[str, str], model: ExactPositionalTransformer) -> Certificate | None:
     """The certificate in a file's header, if it is about what the file holds. Without a digest it says nothing."""
     text = header.get("certificate")
-    if text is None:
-        return None
-    if not has_digest(text):
+    if text is None or not has_digest(text):
         return None
     found = Certificate.from_json(text)
+    held = fingerprint(header["program"], header["compiled"], model.state_dict())
     require(
-        found.digest == fingerprint(header["program"], domain, model.state_dict()) and found.domain == domain,
-        "weights, program or domain are not those that its certificate was made for. Compile it again.",
+        found == replace(found, digest="").sealed(held),
+        "weights, program, domain or certificate are not those that were verified. Compile it again.",
     )
     return found
+
+
+def _equal(one: ExactPositionalTransformer, other: ExactPositionalTransformer) -> bool:
+    """Whether two models have the same sizes and the same weights."""
+    held, wanted = one.state_dict(), other.state_dict()
+    return one.architecture == other.architecture and all(torch.equal(held[k].cpu(), wanted[k]) for k in wanted)
 
 
 def load(path: str | os.PathLike[str]) -> Compiled:
@@ -230,7 +262,7 @@ def load(path: str | os.PathLike[str]) -> Compiled:
             "the model does not belong to its program.",
         )
         require(0 < domain < math.inf, f"its domain is {domain}.")
-        tried = _certificate(header, domain, model)
+        tried = _certificate(header, model)
         return Compiled(
             program=program,
             model=model,

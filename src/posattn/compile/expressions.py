@@ -32,7 +32,7 @@ COMPARE = (
 )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Expression:
     """A value at every node. Built by operators and the functions below."""
 
@@ -65,7 +65,38 @@ class Expression:
     def __abs__(self) -> "Expression":
         return absolute(self)
 
-    # `==` compares two expressions as trees; whatever would make Python decide by a value is refused.
+    # `==` compares two expressions as they are written; whatever would make Python decide by a value is refused.
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Real | np.bool_):
+            raise PosattnError(
+                f"{self} == {other}: `==` compares two expressions as they are written, not their values, and decides "
+                "once, when the program is written. Write equal(a, b) for the bit a = b."
+            )
+        return isinstance(other, Expression) and type(self) is type(other) and self._fields() == other._fields()
+
+    def __hash__(self) -> int:
+        return hash((type(self), self._fields()))
+
+    def _fields(self) -> tuple[Any, ...]:
+        return tuple(getattr(self, field.name) for field in fields(self))
+
+    def __pos__(self) -> "Expression":
+        return self
+
+    def __pow__(self, power: object) -> "Expression":
+        raise PosattnError(f"{self} ** {power}: powers are not piecewise linear. call(product, a, a) can be fitted.")
+
+    def __mod__(self, divisor: object) -> "Expression":
+        raise PosattnError(f"{self} % {divisor}: remainders are not in the language. Build them of positive(…) bits.")
+
+    def __floordiv__(self, divisor: object) -> "Expression":
+        raise PosattnError(f"{self} // {divisor}: there is no rounding in the language. Use / and positive(…) bits.")
+
+    def __rtruediv__(self, number: object) -> "Expression":
+        raise PosattnError(
+            f"{number} / {self}: a quotient is not piecewise linear. call(numpy.reciprocal, …) can be fitted."
+        )
 
     def __bool__(self) -> bool:
         raise PosattnError(
@@ -86,7 +117,7 @@ class Expression:
         raise PosattnError(f"{self} >= {other}: {COMPARE}")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Word(Expression):
     """A register or a received word, by name."""
 
@@ -96,7 +127,7 @@ class Word(Expression):
         return self.name
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Constant(Expression):
     value: float
 
@@ -104,7 +135,7 @@ class Constant(Expression):
         return f"{self.value:g}"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Sum(Expression):
     terms: tuple[Expression, ...]
 
@@ -113,7 +144,7 @@ class Sum(Expression):
         return f"({text.replace('+ -', '− ')})"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Scaled(Expression):
     factor: float
     of: Expression
@@ -122,7 +153,7 @@ class Scaled(Expression):
         return f"-{self.of}" if self.factor == -1 else f"{self.factor:g}·{self.of}"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Product(Expression):
     """The product of two values. It compiles where one of them is a constant at every node."""
 
@@ -133,7 +164,7 @@ class Product(Expression):
         return f"{self.one}·{self.other}"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Relu(Expression):
     of: Expression
 
@@ -141,7 +172,7 @@ class Relu(Expression):
         return f"relu({self.of})"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Minimum(Expression):
     one: Expression
     other: Expression
@@ -150,7 +181,7 @@ class Minimum(Expression):
         return f"min({self.one}, {self.other})"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Maximum(Expression):
     one: Expression
     other: Expression
@@ -159,7 +190,7 @@ class Maximum(Expression):
         return f"max({self.one}, {self.other})"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Gate(Expression):
     """`of` where `shut` is 0, and 0 where it is 1 or more."""
 
@@ -170,9 +201,9 @@ class Gate(Expression):
         return f"gate({self.of}, shut={self.shut})"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Select(Expression):
-    """`one` where the bit is 1, `zero` where it is 0; `unless` is the complement of the bit."""
+    """`one` where the bit is 1, `zero` where it is 0. `unless` is the complement, and used where that can be seen."""
 
     bit: Expression
     unless: Expression
@@ -183,9 +214,9 @@ class Select(Expression):
         return f"({self.one} if {self.bit} else {self.zero})"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Exchange(Expression):
-    """min(own, other) where the bit `upper` is 0, max(own, other) where it is 1; `lower` is its complement."""
+    """min(own, other) where the bit `upper` is 0, max(own, other) where it is 1; `lower` as in `Select`."""
 
     own: Expression
     other: Expression
@@ -196,7 +227,7 @@ class Exchange(Expression):
         return f"(max if {self.upper} else min)({self.own}, {self.other})"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Positive(Expression):
     """1 where `of` is at least `grid`, 0 where it is at most 0; in between there must be nothing."""
 
@@ -207,7 +238,7 @@ class Positive(Expression):
         return f"[{self.of} > 0]"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Equal(Expression):
     """1 where `one` and `other` are equal, 0 where they lie at least `grid` apart; in between there must be nothing."""
 
@@ -219,7 +250,7 @@ class Equal(Expression):
         return f"[{self.one} = {self.other}]"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Call(Expression):
     """A function that is not piecewise linear."""
 
@@ -246,8 +277,12 @@ def _number(value: Any, wanted: str) -> float:
             "equal(a, b) for the bit a = b, positive(a - b) for a > b."
         )
     require(isinstance(value, Real), f"{value!r} in an expression: {wanted}.")
-    require(math.isfinite(value), f"{value} in an expression: its numbers are finite.")
-    return float(value)
+    try:
+        found = float(value)
+    except OverflowError:
+        found = math.inf
+    require(math.isfinite(found), f"{found} in an expression: its numbers are finite.")
+    return found
 
 
 def _grid(value: Any) -> float:
@@ -292,7 +327,7 @@ def select(
     *,
     unless: "Expression | Number | None" = None,
 ) -> Expression:
-    """`one` where the bit is 1, `zero` where it is 0. A register that holds the complement, `unless`, saves a layer."""
+    """`one` where the bit is 1, `zero` where it is 0. A constant register that holds the complement saves a layer."""
     held = as_expression(bit)
     return Select(held, 1 - held if unless is None else as_expression(unless), as_expression(one), as_expression(zero))
 

@@ -156,7 +156,9 @@ class Kinds:
 
     def inside(self, places: Array, within: Interval, gaps: tuple[tuple[float, float], ...]) -> Fraction | None:
         """A value in one of the open gaps that some node can have within its bounds; None where no node can."""
-        rows = np.stack([places.astype(np.float64), within.low, within.high])
+        # bounds are floats: a value that stands for 1/10 may lie just beyond one
+        low, high = (bound + side * 2.0**-40 * np.abs(bound) for side, bound in zip((-1, 1), within, strict=True))
+        rows = np.stack([places.astype(np.float64), low, high])
         for place, low, high in np.unique(rows, axis=1).T.tolist():
             for below, above in gaps:
                 # the bounds themselves can be reached, a gap's ends are outside of it

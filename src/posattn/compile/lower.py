@@ -51,7 +51,7 @@ class Lowered:
 def lower(program: Program, *, domain: float, fit: int | None = None, dtype: torch.dtype = torch.float32) -> Lowered:
     """The program as a model. Inputs lie in ±domain; `fit` allows functions from outside, with that many knots."""
     check_sizes(program, domain, dtype)
-    program = expand_products(program, domain, fit)
+    program = expand_products(program, fit)
     check_language(program, fit)
     check_decisions(program, domain, dtype)
     rounds = program.rounds or (Round(note="nothing to do"),)
@@ -202,6 +202,8 @@ def assemble(
         w["output_weight"][layer] = np.eye(embed)
         _fill(w, layer, net, rows=[*place.values(), *arriving], columns=list(place.values()))
     tensors = {name: torch.from_numpy(np.ascontiguousarray(value)).to(dtype) for name, value in w.items()}
+    lost = [name for name, value in w.items() if ((value != 0) & (np.abs(value) < torch.finfo(dtype).tiny)).any()]
+    require(not lost, f"{', '.join(lost)}: a factor is too small for {dtype}. Scale it, or compile in torch.float64.")
     large = [name for name, tensor in tensors.items() if not tensor.isfinite().all()]
     require(not large, f"{', '.join(large)}: too large for {dtype}. Compile for a smaller domain, or in float64.")
     model = model_of(architecture, tensors)

@@ -21,7 +21,17 @@ import numpy as np
 
 from posattn.checks import choice, instance, several, text, whole
 from posattn.compile.arguments import Source, check_grid_and_oracle, expressions, names, numbers
-from posattn.compile.expressions import Constant, Expression, as_expression, distance, gate, relu, word, words_of
+from posattn.compile.expressions import (
+    Constant,
+    Expression,
+    as_expression,
+    distance,
+    gate,
+    maximum,
+    relu,
+    word,
+    words_of,
+)
 from posattn.compile.networks import carrying_sort_rounds, doublings
 from posattn.compile.program import Program, Round, reads
 from posattn.errors import require
@@ -196,7 +206,7 @@ def _grid_route(program: Mpc) -> Program:
             rounds.append(
                 Round(
                     receive={"more": reads("kept", below), "hits": reads("hit", below)},
-                    update={"kept": word("kept") + word("more"), "hit": word("hit") + word("hits")},
+                    update={"kept": word("kept") + word("more"), "hit": maximum(word("hit"), word("hits"))},
                     note=f"add up columns, {shift} further",
                 )
             )

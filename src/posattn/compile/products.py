@@ -1,50 +1,55 @@
 """Products with a constant: what is linear at every node, though not the same at every node.
 
 All nodes share one MLP, so a product c·e whose constant c differs from node to node becomes a sum over the values that
-c has: Σ_v v·gate(e, shut=[c ≠ v]). The bits [c ≠ v] are constants too, registers of their own.
+c has: Σ_v v·gate(e, shut=[c ≠ v]). The bits [c ≠ v] are constants too, registers of their own. Constants are followed
+in exact fractions; where a value is not a float, the float nearest to it and what is left make two terms.
 """
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
 from typing import Any
 
-import numpy as np
-
 from posattn.compile.expressions import (
-    Array,
     Call,
     Constant,
     Expression,
     Gate,
+    Maximum,
+    Minimum,
     Product,
+    Relu,
     Scaled,
     Sum,
     Word,
     product,
     walk,
 )
-from posattn.compile.intervals import Interval, bounds
 from posattn.compile.program import Program, Round
-from posattn.compile.ranges import register_bounds
 from posattn.errors import PosattnError
 
+#: A value for every node.
+Values = tuple[Fraction, ...]
 
-def expand_products(program: Program, domain: float, fit: int | None) -> Program:
+
+def expand_products(program: Program, fit: int | None) -> Program:
     """The same program without `Product`. What no constant is part of becomes a fit, where one is allowed."""
     updates = [e for round_ in program.rounds for e in round_.update.values()]
     if not any(isinstance(part, Product) for e in updates for part in walk(e)):
         return program
     expander = _Expander(program, fit)
+    known = {name: tuple(map(Fraction, values)) for name, values in program.constants.items()}
     rounds, refused = [], []
-    for number, (round_, (registers, words)) in enumerate(
-        zip(program.rounds, register_bounds(program, domain), strict=False), 1
-    ):
+    for number, round_ in enumerate(program.rounds, 1):
+        words = known | _received(round_, known)
         update = {}
         for register, expression in round_.update.items():
             expander.refused = []
-            update[register] = expander.expanded(expression, registers | words)
+            update[register] = expander.expanded(expression, words)
             refused += [f"round {number}, register '{register}': {part}" for part in expander.refused]
         rounds.append(Round(receive=round_.receive, update=update, note=round_.note))
+        after = {register: constant(e, words, program.nodes) for register, e in round_.update.items()}
+        known = {name: held for name, held in (known | after).items() if held is not None}
     if refused:
         listed = "".join(f"\n  - {place}" for place in refused)
         raise PosattnError(
@@ -61,16 +66,60 @@ def expand_products(program: Program, domain: float, fit: int | None) -> Program
     )
 
 
+def _received(round_: Round, known: Mapping[str, Values]) -> dict[str, Values]:
+    """The words of a round that are constants at every node; nothing arrives as 0."""
+    found = {}
+    for slot, table in round_.receive.items():
+        if all(source is None or source[1] in known for source in table):
+            found[slot] = tuple(Fraction(0) if s is None else known[s[1]][s[0]] for s in table)
+    return found
+
+
+def constant(expression: Expression, words: Mapping[str, Values], nodes: int) -> Values | None:
+    """The exact value of an expression at every node, where it depends on constants alone."""
+
+    def of(*parts: Expression) -> Sequence[Values] | None:
+        held = [constant(part, words, nodes) for part in parts]
+        return [part for part in held if part is not None] if None not in held else None
+
+    match expression:
+        case Word(name):
+            return words.get(name)
+        case Constant(value):
+            return (Fraction(value),) * nodes
+        case Sum(terms):
+            held = of(*terms)
+            return None if held is None else tuple(sum(at, Fraction(0)) for at in zip(*held, strict=True))
+        case Scaled(factor, part):
+            held = of(part)
+            return None if held is None else tuple(Fraction(factor) * value for value in held[0])
+        case Product(one, other):
+            held = of(one, other)
+            return None if held is None else tuple(a * b for a, b in zip(*held, strict=True))
+        case Relu(part):
+            held = of(part)
+            return None if held is None else tuple(max(value, Fraction(0)) for value in held[0])
+        case Minimum(one, other):
+            held = of(one, other)
+            return None if held is None else tuple(map(min, *held))
+        case Maximum(one, other):
+            held = of(one, other)
+            return None if held is None else tuple(map(max, *held))
+    return None
+
+
 class _Expander:
     """Expressions without products, and the bits that they need."""
 
     def __init__(self, program: Program, fit: int | None) -> None:
         self.taken = {*program.registers, *(slot for round_ in program.rounds for slot in round_.receive)}
-        self.fit = fit
+        self.nodes, self.fit = program.nodes, fit
         self.bits: dict[tuple[float, ...], str] = {}
         self.refused: list[str] = []
 
-    def expanded(self, expression: Expression, words: Mapping[str, Interval]) -> Expression:
+    def expanded(self, expression: Expression, words: Mapping[str, Values]) -> Expression:
+        if isinstance(expression, Product):
+            return self._product(expression, words)
         changed: dict[str, Any] = {}
         for field in dataclasses.fields(expression):
             held = getattr(expression, field.name)
@@ -79,27 +128,28 @@ class _Expander:
             elif isinstance(held, tuple):
                 held = tuple(self.expanded(e, words) if isinstance(e, Expression) else e for e in held)
             changed[field.name] = held
-        whole = type(expression)(**changed)
-        return self._product(whole, words) if isinstance(whole, Product) else whole
+        return type(expression)(**changed)
 
-    def _product(self, whole: Product, words: Mapping[str, Interval]) -> Expression:
-        words = {**words, **{name: _same(np.array(values)) for values, name in self.bits.items()}}
+    def _product(self, whole: Product, words: Mapping[str, Values]) -> Expression:
         for fixed, free in ((whole.one, whole.other), (whole.other, whole.one)):
-            held = bounds(fixed, words)
-            if np.array_equal(held.low, held.high):
-                return self._by_value(held.low, free)
+            held = constant(fixed, words, self.nodes)
+            if held is not None:
+                return self._by_value(held, self.expanded(free, words))
         if self.fit is None:
             self.refused.append(str(whole))
-        return Call("product", product, (whole.one, whole.other))
+        return Call("product", product, (self.expanded(whole.one, words), self.expanded(whole.other, words)))
 
-    def _by_value(self, constants: Array, free: Expression) -> Expression:
-        values = np.unique(constants)
-        if len(values) == 1:
-            return Scaled(float(values[0]), free)
-        terms = [Scaled(float(v), Gate(free, Word(self._other(constants != v)))) for v in values if v != 0]
+    def _by_value(self, constants: Values, free: Expression) -> Expression:
+        distinct = sorted(set(constants))
+        terms: list[Expression] = []
+        for value in distinct:
+            shown = free if len(distinct) == 1 else Gate(free, Word(self._other([held != value for held in constants])))
+            nearest = float(value)
+            rest = float(value - Fraction(nearest))
+            terms += [Scaled(part, shown) for part in (nearest, rest) if part != 0]
         return Sum(tuple(terms)) if terms else Constant(0.0)
 
-    def _other(self, differs: Array) -> str:
+    def _other(self, differs: Sequence[bool]) -> str:
         """The register that is 1 where a constant has another value."""
         key = tuple(map(float, differs))
         if key not in self.bits:
@@ -109,7 +159,3 @@ class _Expander:
             self.bits[key] = f"other{number}"
             self.taken.add(self.bits[key])
         return self.bits[key]
-
-
-def _same(values: Array) -> Interval:
-    return Interval(values, values)

@@ -100,6 +100,7 @@ class Program:
             found.append("it needs at least one input and one output.")
         if self.pad is not None and not -1 <= self.pad <= 1:
             found.append(f"pad={self.pad}: a multiple of the domain's bound, so that it lies inside, in [-1, 1].")
+        found += [f"register '{name}': names with @ are the compiler's own." for name in self.registers if "@" in name]
         if ONE in self.registers:
             found.append(f"register '{ONE}': the name is taken by the compiler's own register of ones.")
         for name in _repeated(self.registers):

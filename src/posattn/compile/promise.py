@@ -26,6 +26,7 @@ from posattn.compile.expressions import (
     Word,
     children,
 )
+from posattn.compile.intervals import Interval
 from posattn.compile.lattice import misread
 from posattn.compile.products import expand_products
 from posattn.compile.program import Program
@@ -41,19 +42,24 @@ DOMAIN = "the domain"
 
 @dataclass(frozen=True)
 class Promise:
-    """|model(x) − program(x)| ≤ bound · (the largest input, or the domain)."""
+    """|model(x) − program(x)| ≤ bound · (the largest input, or the domain) + floor."""
 
     bound: float
+    floor: float  # what numbers too small for the dtype can amount to
     relative_to: str
 
 
 def promise(program: Program, domain: float, dtype: torch.dtype) -> Promise:
     """The bound for a program without functions from outside the language."""
-    numbers = Numbers(dtype)
-    expanded = expand_products(program, domain, None)
-    last = register_errors(first_state(expanded, domain, numbers), expanded.rounds, numbers)
-    error = max(float(last.errors[name][: program.length].max()) for name in program.outputs)
-    return Promise(error / domain, LARGEST_INPUT if in_proportion(expanded) else DOMAIN)
+    expanded = expand_products(program, None)
+
+    def error(numbers: Numbers) -> float:
+        last = register_errors(first_state(expanded, domain, numbers), expanded.rounds, numbers)
+        return max(float(last.errors[name][: program.length].max()) for name in program.outputs)
+
+    bound = error(Numbers(dtype, underflow=False)) / domain
+    floor = 2 * error(Numbers(dtype, rounding=False))  # twice: what is too small is rounded on its way, too
+    return Promise(bound, floor, LARGEST_INPUT if in_proportion(expanded) else DOMAIN)
 
 
 def first_state(program: Program, domain: float, numbers: Numbers, *, meant: bool = False) -> State:
@@ -73,9 +79,10 @@ def first_state(program: Program, domain: float, numbers: Numbers, *, meant: boo
             errors[name] = OFF_GRID * 2 * numbers.unit * np.abs(ranges[name].high)
     for name, values in program.constants.items():
         stored = np.array(values).astype(NUMPY[numbers.dtype]).astype(np.float64)
-        rounded = np.abs(stored - np.array(values))
+        rounded = np.abs(stored - np.array(values)) * numbers.rounding
         grains[name] = np.where(rounded == 0, grain_of(stored), 0.0)
         errors[name] = rounded + (np.array([misread(value) for value in values]) if meant else 0.0)
+        ranges[name] = Interval(ranges[name].low - rounded, ranges[name].high + rounded)
     return State(ranges, errors, grains)
 
 

@@ -115,12 +115,12 @@ class Translator:
             case Gate(of, shut):
                 return self._gate(of, self.bit(shut))
             case Select(bit, unless, one, zero):
-                return plus(self._gate(one, self.bit(unless)), self._gate(zero, self.bit(bit)))
+                return plus(self._gate(one, self.complement(bit, unless)), self._gate(zero, self.bit(bit)))
             case Exchange(own, other, upper, lower):
                 a, b = self.form(own), self.form(other)
                 limit = self._limit(own - other)
                 falls = unit(plus(a, times(-1, b), times(-limit, self.bit(upper))))
-                rises = unit(plus(b, times(-1, a), times(-limit, self.bit(lower))))
+                rises = unit(plus(b, times(-1, a), times(-limit, self.complement(upper, lower))))
                 return plus(a, times(-1, falls), rises)
             case Positive(of, grid):
                 below = unit(plus({ONE: 1.5}, times(-2 / grid, self.form(of))))
@@ -142,6 +142,16 @@ class Translator:
         single = len(form) == 1 and next(iter(form.values())) == 1 and bounds(expression, self.words).low.min() >= 0
         units = all(isinstance(atom, Unit) and factor > 0 for atom, factor in form.items())
         return form if single or units else unit(form)
+
+    def complement(self, bit: Expression, other: Expression) -> Form:
+        """1 − bit, as `other` where that is known to be it, at no further level; else as a unit of its own."""
+        if other == 1 - bit:
+            return self.bit(other)
+        one, two = bounds(bit, self.words), bounds(other, self.words)
+        fixed = np.array_equal(one.low, one.high) and np.array_equal(two.low, two.high)
+        if fixed and np.array_equal(one.low + two.low, np.ones_like(one.low)):
+            return self.bit(other)
+        return unit(plus({ONE: 1.0}, times(-1, self.form(bit))))
 
     def _gate(self, of: Expression, shut: Form) -> Form:
         limit = self._limit(of)

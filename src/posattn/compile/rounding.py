@@ -10,6 +10,7 @@ The error of a register has two parts at every round.
 
 and no sum is off at all where all terms are multiples of one power of two g and Σ|term| ≤ 2ᵖ·g, p being the bits of a
 significand: that is how programs on a grid come out exact. Terms of a shut gate and a bit's M·0 are exact zeros.
+Whatever is below the smallest normal number may be kept, rounded or taken for 0: every term can be off by that besides.
 
 Sizes are those of `posattn.compile.intervals`, widened by the errors so far.
 """
@@ -65,14 +66,20 @@ class Numbers:
     """What a dtype can do."""
 
     dtype: torch.dtype
+    rounding: bool = True  # whether roundings count …
+    underflow: bool = True  # … and numbers too small for the dtype
+
+    @property
+    def tiny(self) -> float:
+        return torch.finfo(self.dtype).tiny if self.underflow else 0.0
 
     @property
     def unit(self) -> float:
-        return torch.finfo(self.dtype).eps / 2
+        return torch.finfo(self.dtype).eps / 2 if self.rounding else 0.0
 
     @property
     def bits(self) -> int:
-        return round(-math.log2(self.unit))
+        return round(1 - math.log2(torch.finfo(self.dtype).eps))
 
     def holds(self, number: float) -> bool:
         return float(NUMPY[self.dtype](number)) == number
@@ -168,8 +175,11 @@ class Rounding:
                 # behind a gate that is always shut nothing is left, unless the error is so large that it passes
                 error, shuts = self.carried(of), bounds(shut, self.words.ranges).low >= 1
                 return np.where(shuts & (2 * error <= self._reach(of)), 0.0, error)
-            case Minimum(one, other) | Maximum(one, other) | Select(_, _, one, other):
+            case Minimum(one, other) | Maximum(one, other):
                 return np.maximum(self.carried(one), self.carried(other))
+            case Select(_, _, one, other):
+                a, b = self.carried(one), self.carried(other)
+                return np.where(self._shut_off(one) & self._shut_off(other), np.maximum(a, b), a + b)
             case Exchange(one, other, _, _):
                 a, b = self.carried(one), self.carried(other)
                 return np.where(2 * (a + b) <= self._reach(one - other), np.maximum(a, b), 2 * (a + b))
@@ -201,7 +211,8 @@ class Rounding:
                 a, b = self.parts(one), self.parts(other)
                 return _together(a, self.unit(_together(a, b), one - other))
             case Select(_, _, one, other):  # one of the two gates is shut
-                return _either(self.unit(self.parts(one), one), self.unit(self.parts(other), other))
+                a, b = self.unit(self.parts(one), one), self.unit(self.parts(other), other)
+                return _where(self._shut_off(one) & self._shut_off(other), _either(a, b), _together(a, b))
             case Exchange(one, other, _, _):  # one of the two units is shut
                 a, b = self.parts(one), self.parts(other)
                 return _together(a, self.unit(_together(a, b), one - other))
@@ -220,9 +231,9 @@ class Rounding:
         general = count * u / (1 - count * u) * (parts.size + parts.error)
         few = (parts.terms <= 2) & (parts.factors == 0)
         rounded = np.where(few, np.minimum(general, u * (reach + parts.error)), general)
-        exact = (parts.error == 0) & (parts.size <= 2.0**self.numbers.bits * parts.grain)
-        underflow = np.where(count > 0, parts.terms * torch.finfo(self.numbers.dtype).tiny, 0.0)
-        return np.where(exact, 0.0, parts.error + rounded + underflow)
+        room = (1 - 2.0**-40) * 2.0**self.numbers.bits * parts.grain  # sizes are rounded themselves
+        exact = (parts.error == 0) & (parts.size <= room) & (parts.grain >= self.numbers.tiny)
+        return np.where(exact, 0.0, parts.error + rounded + parts.terms * self.numbers.tiny)
 
     def unit(self, parts: Parts, of: Expression) -> Parts:
         """relu of a sum, as one term."""
@@ -248,6 +259,11 @@ class Rounding:
         grain = np.where(zeros, np.inf, np.where(zeros, 0.0, parts.grain) * lowest)
         size = abs(factor)
         return Parts(parts.terms, size * parts.size, size * parts.error, grain, parts.factors + (0 if power else 2))
+
+    def _shut_off(self, of: Expression) -> Array:
+        """Whether a shut gate holds a value back, however far it is off: not where its error is as large as itself."""
+        error = self.carried(of) + self.unit(self.parts(of), of).error
+        return 2 * error <= self._reach(of)
 
     def _reach(self, expression: Expression) -> Array:
         key = ("reach", expression)

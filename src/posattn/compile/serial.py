@@ -11,6 +11,7 @@ import numpy as np
 from posattn.compile import expressions, library
 from posattn.compile.expressions import Call, Equal, Expression, Positive, product
 from posattn.compile.program import Program, Round
+from posattn.compile.resources import library_size
 from posattn.errors import PosattnError, require
 
 #: Functions from outside the language that a file may name.
@@ -93,6 +94,10 @@ def _with_oracle(program: Program, size: int) -> Program:
         return program
     # A table of every node is in the text, so a small one cannot make the library build something large.
     require(recipe["length"] == program.length <= size, "its recipe has another length.")
+    route = recipe.get("route", "sort")
+    sizes = library_size(_text(recipe["name"]), program.length, route if isinstance(route, str) else "sort")
+    if sizes != (program.nodes, len(program.rounds)):
+        return dataclasses.replace(program, recipe=None)
     made = library.get(**recipe)
     same = dataclasses.replace(made, name=program.name, recipe=recipe, oracle=None) == program
     return dataclasses.replace(program, oracle=made.oracle) if same else dataclasses.replace(program, recipe=None)

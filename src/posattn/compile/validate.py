@@ -28,6 +28,9 @@ def check_sizes(program: Program, domain: float, dtype: torch.dtype) -> None:
         0 < domain < LARGEST, f"domain={domain}: inputs lie in ±domain, a finite number above 0, below {LARGEST:g}."
     )
     about = torch.finfo(dtype)
+    for name, values in program.constants.items():
+        large = [value for value in values if abs(value) > about.max]
+        require(not large, f"constant '{name}' holds {large[:1]}, beyond {dtype}: use smaller ones, or torch.float64.")
     least = about.tiny / about.eps**2
     require(
         domain >= least,
@@ -106,9 +109,8 @@ def _deciders(part: Expression) -> Iterator[tuple[Expression, tuple[tuple[float,
         case Gate(_, shut):
             mend = f"Between 0 and 1 a gate is half open. {decide}, or scale the distance, distance(a, b) / grid."
             yield shut, ((0.0, 1.0),), mend
-        case Select(one, other, _, _) | Exchange(_, _, one, other):
-            for decider in (one, other):
-                yield decider, bit, f"A bit is 0 or 1. {decide}."
+        case Select(decider, _, _, _) | Exchange(_, _, decider, _):
+            yield decider, bit, f"A bit is 0 or 1. {decide}, joined by minimum and maximum."
 
 
 def _blurred(program: Program, domain: float, dtype: torch.dtype) -> list[str]:
@@ -127,11 +129,8 @@ def _blurred(program: Program, domain: float, dtype: torch.dtype) -> list[str]:
                 off, compared = rounding.carried(of), rounding.parts(of)
             case Equal(one, other, grid):
                 off, compared = rounding.carried(one - other), rounding.parts(one - other)
-            case Gate(_, shut):
-                found.extend(_inexact(place, part, (shut,), rounding))
-                return
-            case Select(one, other, _, _) | Exchange(_, _, one, other):
-                found.extend(_inexact(place, part, (one, other), rounding))
+            case Gate(_, decider) | Select(decider, _, _, _) | Exchange(_, _, decider, _):
+                found.extend(_inexact(place, part, decider, rounding))
                 return
             case _:
                 return
@@ -147,11 +146,10 @@ def _blurred(program: Program, domain: float, dtype: torch.dtype) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def _inexact(place: str, part: Expression, deciders: tuple[Expression, ...], rounding: Rounding) -> Iterator[str]:
-    for decider in deciders:
-        error = float((rounding.carried(decider) + rounding.local(decider)).max())
-        if error > 0:
-            yield (
-                f"{place}{part} decides by {decider}, which rounding can move by {error:.2g}: then a gate is no longer "
-                "open or shut. Decide by positive(…) or equal(…), which forgive a quarter of their grid."
-            )
+def _inexact(place: str, part: Expression, decider: Expression, rounding: Rounding) -> Iterator[str]:
+    error = float((rounding.carried(decider) + rounding.local(decider)).max())
+    if error > 0:
+        yield (
+            f"{place}{part} decides by {decider}, which rounding can move by {error:.2g}: then a gate is no longer "
+            "open or shut. Decide by positive(…) or equal(…), which forgive a quarter of their grid."
+        )
