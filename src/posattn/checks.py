@@ -145,9 +145,3 @@ def keep_real(record: Any, *names: str) -> None:
     """The same for fields that are finite numbers."""
     for name in names:
         object.__setattr__(record, name, real(name, getattr(record, name)))
-
-
-def keep_number(record: Any, *names: str) -> None:
-    """The same for fields that are numbers, finite or not."""
-    for name in names:
-        object.__setattr__(record, name, number(name, getattr(record, name)))

@@ -231,14 +231,17 @@ def test_every_program_is_in_the_table_above():
     ("build", "message"),
     [
         (lambda: library.get("srot", 4), "unknown program 'srot': did you mean 'sort'"),
-        (lambda: library.get("sort", 0), "length=0: a program works on at least one number"),
+        (lambda: library.get("sort", 0), "length=0: it must be a whole number of at least 1"),
         (lambda: library.get("cummedian", -1), "length=-1"),
         (lambda: library.get("cumsum", 2.0), "length=2.0"),  # type: ignore[arg-type]
         (lambda: library.get("fetch", True), "length=True"),
         (lambda: library.get("argsort", 4, grid=0), "grid=0: the distance between two neighbouring numbers"),
         (lambda: library.get("reduce", 4, operation="mean"), "unknown operation 'mean'"),
-        (lambda: library.get("broadcast", 4, source=4), "source=4: a node of 0 … 3"),
-        (lambda: library.get("permute", 3, destinations=[0, 1]), "2 destinations for length 3"),
+        (lambda: library.get("broadcast", 4, source=4), "source=4: it must be a node of 0 … 3"),
+        (
+            lambda: library.get("permute", 3, destinations=[0, 1]),
+            "destinations=[0, 1]: name a node for each",
+        ),
         (lambda: library.get("permute", 3, destinations=[0, 1, 1]), "destinations [0, 1, 1]: every node of 0 … 2"),
         (lambda: library.get("permute", 3, route="dirct"), "unknown route 'dirct': did you mean 'direct'"),
         (lambda: library.get("fetch", 3, route="mail"), "unknown route 'mail'"),

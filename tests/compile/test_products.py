@@ -75,3 +75,14 @@ def test_two_words_are_multiplied_by_a_fit_where_one_is_allowed():
     assert made.certificate is not None
     assert [name for name, _ in made.certificate.fits] == ["product"]
     assert made(torch.tensor([1.5, -1.0, 0.0])).tolist() == pytest.approx([2.25, 1.0, 0.0], abs=2e-3)
+
+
+def test_factors_are_worked_out_in_exact_fractions():
+    """0.3 − 0.05 is not a quarter as floats go, and the product is off by what a quarter is off."""
+    for one, other in ((0.3, 0.05), (0.7, 0.1), (0.57, 0.29)):
+        constants = {"c": (one,) * 3, "d": (other,) * 3}
+        made = compile(
+            program((c - word("d")) * x, registers=("x", "c", "d"), constants=constants), dtype=torch.float64
+        ).verify(samples=20)
+        assert made.certificate is not None
+        assert made.certificate.holds

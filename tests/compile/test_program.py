@@ -8,7 +8,7 @@ import pytest
 
 from posattn import PosattnError
 from posattn.compile import library
-from posattn.compile.expressions import Word, call, maximum, product, relu, word
+from posattn.compile.expressions import Constant, Word, call, maximum, product, relu, word
 from posattn.compile.interpreter import run, trace
 from posattn.compile.program import Program, Round, reads
 
@@ -121,9 +121,9 @@ def test_every_problem_is_named_with_its_place(changed, problem):
 
 
 @pytest.mark.usefixtures("as_users_run_it")
-def test_an_update_by_a_number_is_no_expression():
-    with pytest.raises(PosattnError, match="round 1: 'y' becomes 0, which is no expression"):
-        program(rounds=(Round(update={"y": 0}),))  # type: ignore[dict-item]
+def test_an_update_by_a_number_is_a_constant():
+    number: Any = 2
+    assert Round(update={"y": number}).update == {"y": Constant(2.0)}
 
 
 def test_all_problems_are_listed_at_once():

@@ -113,9 +113,9 @@ def test_nothing_comes_from_nothing(spec):
         (gate(x, shut=1 - p), 2),
         (gate(minimum(x, a), shut=p), 2),
         (gate(x, shut=distance(a, b)), 2),
-        (exchange(x, a, upper=p, lower=not_p), 1),
+        (exchange(x, a, upper=p, lower=not_p), 2),  # nobody knows that the two are complements
         (exchange(x, a, upper=p), 2),
-        (select(p, x, a, unless=not_p), 1),
+        (select(p, x, a, unless=not_p), 2),
         (select(p, x, a), 2),
         (positive(x), 2),
         (1 - positive(x), 2),
@@ -128,6 +128,16 @@ def test_nothing_comes_from_nothing(spec):
 )
 def test_depth_is_as_promised(expression, expected):
     assert depth(expression) == expected
+
+
+@pytest.mark.parametrize("expression", [exchange(x, a, upper=p, lower=not_p), select(p, x, a, unless=not_p)], ids=str)
+def test_a_complement_that_is_a_constant_saves_a_level(expression):
+    bits = np.array([0.0, 1.0, 1.0])
+    known = {"p": Interval(bits, bits), "not p": Interval(1 - bits, 1 - bits)}
+    wide = Interval(np.full(3, -4.0), np.full(3, 4.0))
+    assert levels([Translator({"x": wide, "a": wide} | known).form(expression)]) == 1
+    wrong = {"p": Interval(bits, bits), "not p": Interval(bits, bits)}
+    assert levels([Translator({"x": wide, "a": wide} | wrong).form(expression)]) == 2
 
 
 def test_a_gate_of_a_relu_is_one_unit_and_an_exchange_two():

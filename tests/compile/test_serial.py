@@ -210,15 +210,29 @@ ODD: dict[str, Callable[[dict[str, Any]], Any]] = {
     "recipe as text": fields(recipe="sort"),
     "recipe of nothing": fields(recipe={}),
     "recipe of another length": fields(recipe={"name": "sort", "length": 5}),
-    "recipe of another program": fields(recipe={"name": "cumsum", "length": 4}),
-    "recipe unknown": fields(recipe={"name": "os.system", "length": 4}),
     "recipe with a strange option": fields(recipe={"name": "sort", "length": 4, "key": "eval"}),
-    "another pad than the library's": fields(pad=0.0),
-    "another output than the library's": fields(outputs=["upper0"]),
     "a small text for something large": fields(
         length=10**9, nodes=10**9, rounds=[], constants={}, recipe={"name": "sort", "length": 10**9}
     ),
 }
+
+
+#: What the library writes in another way by now, or never wrote: a program of its own.
+OTHER = {
+    "recipe of another program": fields(recipe={"name": "cumsum", "length": 4}),
+    "recipe unknown": fields(recipe={"name": "os.system", "length": 4}),
+    "another pad than the library's": fields(pad=0.0),
+    "another output than the library's": fields(outputs=["upper0"]),
+}
+
+
+@pytest.mark.parametrize("change", OTHER.values(), ids=OTHER)
+def test_a_program_that_the_library_writes_otherwise_is_read_as_it_stands_without_an_oracle(change):
+    held = json.loads(serial.to_json(library.get("sort", 4)))
+    change(held)
+    found = serial.from_json(json.dumps(held))
+    assert (found.recipe, found.oracle) == (None, None)
+    assert found.rounds == library.get("sort", 4).rounds
 
 
 @pytest.mark.usefixtures("as_users_run_it")

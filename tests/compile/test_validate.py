@@ -8,7 +8,20 @@ import pytest
 import torch
 
 from posattn import PosattnError
-from posattn.compile import Program, Round, compile, distance, equal, exchange, gate, positive, relu, select, word
+from posattn.compile import (
+    Program,
+    Round,
+    compile,
+    distance,
+    equal,
+    exchange,
+    gate,
+    maximum,
+    positive,
+    relu,
+    select,
+    word,
+)
 
 x, z, w = word("x"), word("z"), word("w")
 
@@ -105,3 +118,82 @@ def test_sums_that_overflow_are_refused():
 def test_a_domain_is_a_number(domain):
     with pytest.raises(PosattnError, match=f"domain={domain!r}"):
         compile(program(relu(x), None), domain=domain)
+
+
+def test_what_verify_certifies_can_be_decided_in_the_model_s_own_dtype():
+    """Compiled in float64 and made float32, a comparison has more steps than the significand holds."""
+    made = compile(program(equal(x, 2.0**26 + 1)), domain=2.0**40, dtype=torch.float64)
+    made.model.float()
+    with pytest.raises(PosattnError, match="more than a quarter of a step"):
+        made.verify(samples=2)
+
+
+def test_weights_that_the_compiler_does_not_make_are_never_certified():
+    made = compile(program(equal(x, 777)), domain=1e6)
+    with torch.no_grad():
+        for weight in made.model.parameters():
+            weight[weight == -1554.5], weight[weight == 1553.5] = -1556.5, 1555.5
+    assert made(torch.tensor([777.0, 778.0])).tolist() == [0.0, 1.0]  # wrong, at two numbers of two million
+    found = made.verify(samples=8).certificate
+    assert found is not None
+    assert not found.compiled
+    assert not found.holds
+    assert "not those that the compiler makes" in str(found)
+
+
+def test_a_complement_that_is_none_does_not_change_what_is_selected():
+    wrong = maximum(1 - positive(x), equal(x, 777))
+    made = compile(program(select(positive(x), 1000, 0, unless=wrong)), domain=1e5)
+    assert made(torch.tensor([777.0, -777.0])).tolist() == [1000.0, 0.0]
+
+
+def test_a_number_that_the_dtype_cannot_hold_is_refused_on_a_grid():
+    made = compile(program(x + 0), domain=1e9)
+    with pytest.raises(PosattnError, match=r"holds 16777217 at \[0, 0\], which torch.float32 cannot hold"):
+        made(torch.tensor([16777217, 5]))
+
+
+@pytest.mark.parametrize("scale", [2.0**-100, 2.0**-120])
+def test_numbers_too_small_for_the_dtype_are_part_of_the_promise(scale):
+    there = compile(program(relu(x * scale) * (1 / scale), None)).verify(samples=8)
+    found = there.certificate
+    assert found is not None
+    assert found.holds
+    assert found.bound == 0
+    for value in (1e-10, 1e-20, 1e-3, 5.0):
+        assert abs(there(torch.tensor([value, 0.0]))[0].item() - value) <= found.floor + 1e-7 * value
+
+
+def test_a_factor_below_the_smallest_number_of_the_dtype_is_refused():
+    with pytest.raises(PosattnError, match=r"a factor is too small for torch\.float32"):
+        compile(program(x * 2.0**-160, None))
+
+
+def test_an_error_larger_than_the_value_passes_a_shut_gate_and_counts():
+    """Differences of constants that the dtype rounds apart: each is off by more than a gate for it can hold back."""
+    last = float(np.spacing(np.float32(1000)))
+    near, far = (1000 + 0.499 * last,) * 2, (1000 + 0.501 * last,) * 2
+    between = select(positive(x), word("c") - word("h"), word("d") - word("k"))
+    made = compile(
+        Program(
+            name="p", length=2, nodes=2, registers=("x", "c", "h", "d", "k"), grid=1.0,
+            constants={"c": far, "h": near, "d": far, "k": near},
+            rounds=(Round(update={"x": relu(between - (1 - equal(x, 777)))}),),
+        ),
+        domain=1e5,
+    ).verify(samples=8)  # fmt: skip
+    found = made.certificate
+    assert found is not None
+    assert found.bound is not None
+    assert abs(made(torch.tensor([777.0, 0.0]))[0].item() - 0.002 * last) <= found.bound * 1e5
+
+
+def test_a_value_just_at_the_bound_of_what_is_possible_is_not_overlooked():
+    """0.1 as a float lies above a tenth, and a tenth is what it stands for."""
+    constants = {"c": (0.1, 0.1)}
+    made = Program(
+        name="p", length=2, nodes=2, registers=("x", "c"), grid=1.0, constants=constants,
+        rounds=(Round(update={"x": positive(word("c"), grid=0.2)}),),
+    )  # fmt: skip
+    with pytest.raises(PosattnError, match=r"which can be 0\.1"):
+        compile(made)

@@ -314,7 +314,7 @@ def test_saving_where_nothing_can_be_written_changes_nothing(saved, monkeypatch)
             PosattnError, match=f"cannot write '{re.escape(str(target))}': .* Nothing there was changed"
         ):
             PositionalTransformer(**SMALL).save(target)
-    monkeypatch.setattr("tempfile.NamedTemporaryFile", _denied)
+    monkeypatch.setattr("posattn.files.os.open", _denied)
     with pytest.raises(PosattnError, match=r"model.safetensors': Permission denied\. .* permissions"):
         PositionalTransformer(**SMALL).save(saved)
     assert saved.read_bytes() == whole

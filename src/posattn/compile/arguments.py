@@ -36,7 +36,8 @@ def numbers(name: str, value: Any) -> dict[str, tuple[float, ...]]:
         listed = isinstance(held, tuple | list | np.ndarray)
         require(listed, f"{name}: '{register}' is {held!r}, and a tuple with a number for each node is meant.")
     return {
-        register: tuple(number(f"{name}: '{register}'", entry) for entry in held) for register, held in value.items()
+        register: tuple(float(number(f"{name}: '{register}'", entry)) for entry in held)
+        for register, held in value.items()
     }
 
 

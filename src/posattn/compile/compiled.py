@@ -168,11 +168,11 @@ def check_kinds(program: Program, x: Tensor, dtype: torch.dtype) -> None:
             nearest = (given.double() / program.grid).round() * program.grid
             exact = has_exact_multiples(program.grid)
             slack = 0.0 if exact else torch.finfo(dtype).eps
-            _refuse(x, (given.to(dtype) != given) & exact, column, f"{dtype} cannot hold: compile it in torch.float64")
             reason = (
                 f"is not a multiple of {program.grid:g}, and '{program.name}' is right on that grid alone: round it"
             )
             _refuse(x, ~((given.double() - nearest).abs() <= slack * given.abs()), column, reason)
+            _refuse(x, (given.to(dtype) != given) & exact, column, f"{dtype} cannot hold: compile it in torch.float64")
 
 
 def _check_permutation(name: str, x: Tensor) -> None:
@@ -206,7 +206,7 @@ def compile(
 ) -> Compiled:
     """The program as a model, not yet verified. `fit`: knots for functions from outside the language."""
     instance("program", program, Program, fix="write one as posattn.compile.Program(…), or take one of the library's")
-    domain = real("domain", domain)
+    domain = float(real("domain", domain))
     fit = None if fit is None else whole("fit", fit, least=2, most=1 << 16)
     lowered = lower(program, domain=domain, fit=fit, dtype=dtype)
     return Compiled(

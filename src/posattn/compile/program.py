@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from posattn.checks import instance, keep_number, keep_whole, several, text, whole
+from posattn.checks import instance, keep_whole, number, several, whole
 from posattn.compile.arguments import Source, check_grid_and_oracle, expressions, names, numbers, sources
 from posattn.compile.expressions import Call, Expression, gate, renamed, walk, word, words_of
 from posattn.errors import PosattnError, require
@@ -24,7 +24,9 @@ ONE = "one"
 
 def reads(register: str, nodes: Sequence[int | None]) -> tuple[Source, ...]:
     """A receive table in which every node reads the same register, of its own node (None: nothing)."""
-    text("register", register)
+    require(
+        isinstance(register, str) and bool(register), f"register={register!r}: a register is named by a text, as 'x'."
+    )
     listed = not isinstance(nodes, str) and isinstance(nodes, Sequence | np.ndarray)
     require(listed, f"nodes={nodes!r}: name the node that each node reads, as [1, 0, None].")
     return tuple(None if node is None else (whole("a node to read from", node), register) for node in nodes)
@@ -72,7 +74,8 @@ class Program:
     oracle: Callable[..., Any] | None = None
 
     def __post_init__(self) -> None:
-        text("name", self.name)
+        named = isinstance(self.name, str) and bool(self.name)
+        require(named, f"name={self.name!r}: a program is named by a text, as 'sum'.")
         keep_whole(self, "length", "nodes")
         for name in ("registers", "inputs", "outputs", "permutations"):
             object.__setattr__(self, name, names(name, getattr(self, name)))
@@ -81,7 +84,7 @@ class Program:
         object.__setattr__(self, "constants", numbers("constants", self.constants))
         for name in ("pad", "grid"):
             if getattr(self, name) is not None:
-                keep_number(self, name)
+                object.__setattr__(self, name, float(number(name, getattr(self, name))))
         recipe = self.recipe is None or isinstance(self.recipe, Mapping)
         require(recipe, f"recipe={self.recipe!r}: it maps the names of library.get's arguments to values, or is None.")
         check_grid_and_oracle(self.grid, self.oracle)
@@ -118,8 +121,8 @@ class Program:
                 found.append(f"'{name}' is an input and a constant at once.")
         found += [f"permutation '{name}' is no input." for name in self.permutations if name not in self.inputs]
         written = {*self.inputs, *self.constants}
-        for number, round_ in enumerate(self.rounds, 1):
-            found += [f"round {number}: {problem}" for problem in self._round_problems(round_, written)]
+        for count, round_ in enumerate(self.rounds, 1):
+            found += [f"round {count}: {problem}" for problem in self._round_problems(round_, written)]
             written |= set(round_.update)
         found += [f"output '{name}' is never written." for name in self.outputs if name not in written]
         return found
@@ -162,8 +165,8 @@ class Program:
     def outside(self) -> list[str]:
         """Every place where a function from outside the language stands, with the reason why it is outside."""
         return [
-            f"round {number}, register '{register}': {part} is not piecewise linear"
-            for number, round_ in enumerate(self.rounds, 1)
+            f"round {count}, register '{register}': {part} is not piecewise linear"
+            for count, round_ in enumerate(self.rounds, 1)
             for register, expression in round_.update.items()
             for part in walk(expression)
             if isinstance(part, Call)
@@ -243,8 +246,8 @@ class Program:
             f"program {self.name}: {self.nodes} nodes, length {self.length}, {len(self.rounds)} rounds",
             f"  registers {', '.join(self.registers)}; in {', '.join(self.inputs)}; out {', '.join(self.outputs)}",
         ]
-        for number, round_ in enumerate(self.rounds, 1):
-            lines.append(f"  round {number}" + (f": {round_.note}" if round_.note else ""))
+        for count, round_ in enumerate(self.rounds, 1):
+            lines.append(f"  round {count}" + (f": {round_.note}" if round_.note else ""))
             for slot, table in round_.receive.items():
                 lines.append(f"    {slot} ← {_table(table)}")
             lines += [f"    {register} = {expression}" for register, expression in round_.update.items()]
