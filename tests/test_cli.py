@@ -443,6 +443,26 @@ def test_a_study_says_which_trial_diverged_and_ends_with_1_where_all_did(run: An
 
 
 @pytest.mark.usefixtures("without_pictures")
+def test_tasks_and_models_with_seeds_of_their_own_share_a_table_and_its_commands_make_it_elsewhere(
+    run: Any, tmp_path: Path
+) -> None:
+    asked = (["--task", "sum", "--seeds", 1], ["--task", "min", "--seeds", 1])
+    asked += (["--task", "min", "--model", "standard", "--seeds", 2],)
+    for options in asked:
+        ended = run("run", "ood-scale", *options, *SMOKE, "--out", tmp_path / "here")
+        assert (ended.code, ended.err) == (0, "")
+    header, *rows = tabled(ended.out)
+    seeds = {(row[0], row[1]): row[header.index("seeds")] for row in rows}
+    models = ("standard", "positional", "homogeneous", "compiled")
+    expected = {(task, model): "1" for task in ("sum", "min") for model in models}
+    assert seeds == expected | {("min", "standard"): "2"}
+    for command in re.findall(r"^- Command: posattn (.*)$", ended.out, flags=re.MULTILINE):
+        elsewhere = run(*shlex.split(command), "--device", "cpu", "--out", tmp_path / "elsewhere")
+        assert (elsewhere.code, elsewhere.err) == (0, "")
+    assert tabled(elsewhere.out) == [header, *rows]
+
+
+@pytest.mark.usefixtures("without_pictures")
 def test_report_writes_every_study_of_a_folder_again(run: Any, tmp_path: Path) -> None:
     said = [
         run("run", study, "--task", "sum", "--model", "standard", *SMOKE, "--seeds", 1, "--out", tmp_path).out

@@ -117,7 +117,7 @@ def _warn_of_divergence(found: "Results", out: str) -> None:
     from posattn.engine import Store
     from posattn.train import Trial
 
-    seeded = [(case, seed) for case in found.cases for seed in range(found.record.seeds[case.arm])]
+    seeded = [(case, seed) for case, seeds in found.finished for seed in seeds]
     trials = {case.seeded(seed).id: (case, seed) for case, seed in seeded if isinstance(case.trial, Trial)}
     steps = {row["trial"]: row["diverged_at"] for row in Store(out).rows(trials.keys())}
     lost = [
