@@ -223,3 +223,11 @@ def test_a_gpt_that_cannot_be_is_refused(options, message):
 def test_mixed_inputs_that_do_not_fit_are_refused(model, characters, numbers, message):
     with refused(message):
         model(layers=1)(characters, numbers)
+
+
+@pytest.mark.parametrize("size", [10**15, 10**18])
+@pytest.mark.parametrize("model", [PositionalTransformer, StandardTransformer])
+def test_a_model_that_no_memory_holds_is_refused_by_its_sizes(model, size):
+    said = f"model of length=8, embed_dim={size} holds [0-9,]+ numbers, which do not fit in memory.*: make it smaller"
+    with pytest.raises(PosattnError, match=said):
+        model(length=8, embed_dim=size)

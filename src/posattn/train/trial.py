@@ -4,14 +4,13 @@ Its id is a hash of what in it differs from the defaults (`identity`), so two eq
 machine. Results, checkpoints and resume are keyed by it.
 """
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from inspect import Parameter
 from typing import Any
 
-from posattn import nn, tasks
+from posattn import checks, nn, tasks
 from posattn.errors import PosattnError, require, unknown
 from posattn.nn.numeric import GIVEN
 from posattn.tasks.base import sample_options
@@ -259,11 +258,11 @@ def check_options(whose: str, options: Any, *, what: str = "options") -> None:
 def check_whole(**values: Any) -> None:
     for name, value in values.items():
         whole = isinstance(value, int) and not isinstance(value, bool)
-        require(whole, f"{name}={value!r}: it must be a whole number.")
-        require(abs(value) < 2**63, f"{name}={value}: it must lie below 2⁶³, which is as far as tensors count.")
+        require(whole, f"{name}={checks.shown(value)}: it must be a whole number.")
+        require(abs(value) < 2**63, f"{name}={checks.shown(value)}: it must lie below 2⁶³, which is as far as tensors count.")
 
 
 def check_finite(**values: Any) -> None:
     for name, value in values.items():
         real = isinstance(value, (int, float)) and not isinstance(value, bool)
-        require(real and math.isfinite(value), f"{name}={value!r}: it must be a finite number.")
+        require(real and checks.is_finite(value), f"{name}={checks.shown(value)}: it must be a finite number.")
