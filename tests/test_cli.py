@@ -1,5 +1,6 @@
 """The command `posattn`: what it prints, what it refuses, and how it ends."""
 
+import csv
 import html
 import json
 import os
@@ -7,6 +8,7 @@ import re
 import shlex
 import shutil
 import signal
+import statistics
 import subprocess
 import sys
 from pathlib import Path
@@ -168,7 +170,7 @@ MISTAKES = [
     (["--length", 0], ["length=0", "at least"]),
     (["--model", "postional"], ["unknown model 'postional'", "did you mean 'positional'?", "homogeneous, standard"]),
     (["--precision", "fp16"], ["unknown precision 'fp16'", "Known: float32, tf32, bf16, float64"]),
-    (["--device", "cuda:99"], ["device 'cuda:99' is not there", "CUDA devices", "Use 'auto' or 'cpu'"]),
+    (["--device", "cuda:99"], ["device 'cuda:99' is not there", "CUDA device", "Use 'auto' or 'cpu'"]),
     (["--device", "gpu"], ["device 'gpu' is not a device's name", "use 'auto', 'cpu' or 'cuda'"]),
 ]
 
@@ -189,7 +191,7 @@ def test_bad_option_of_train_names_the_value_the_reason_and_the_fix(
 def test_cuda_is_refused_where_there_is_none(run: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     ended = run(*SMALL, "--out", tmp_path / "runs", "--device", "cuda")
-    said = "posattn: device 'cuda' is not there: this machine has 0 CUDA devices. Use 'auto' or 'cpu'.\n"
+    said = "posattn: device 'cuda' is not there: this machine has no CUDA device. Use 'auto' or 'cpu'.\n"
     assert ended == Ended(2, "", said)
 
 
@@ -460,6 +462,23 @@ def test_tasks_and_models_with_seeds_of_their_own_share_a_table_and_its_commands
         elsewhere = run(*shlex.split(command), "--device", "cpu", "--out", tmp_path / "elsewhere")
         assert (elsewhere.code, elsewhere.err) == (0, "")
     assert tabled(elsewhere.out) == [header, *rows]
+
+
+@pytest.mark.usefixtures("without_pictures")
+def test_the_json_of_a_study_holds_numbers_and_null(run: Any, tmp_path: Path) -> None:
+    ended = run("run", "ood-scale", "--task", "sum", *SMOKE, "--seeds", 2, "--out", tmp_path, "--json")
+    rows = {(row["model"], row["test set"]): row for row in events(ended.out)[-1]["rows"]}
+    with (tmp_path / "reports" / "ood-scale" / "figures.csv").open() as file:
+        kept = list(csv.DictReader(file))
+    assert set(rows) == {(one["arm"], one["test_set"]) for one in kept}
+    for (model, test_set), row in rows.items():
+        mine = [one for one in kept if (one["arm"], one["test_set"]) == (model, test_set)]
+        values = [float(one["value"]) for one in mine]
+        assert (row["seeds"], row["ours"]) == (len(values), statistics.median(values))
+        assert (row["lowest"], row["highest"]) == (min(values), max(values))
+        said = mine[0]["published_median"]
+        assert row["published"] == (float(said) if said else None)
+        assert row["ratio"] == (row["ours"] / row["published"] if said else None)
 
 
 @pytest.mark.usefixtures("without_pictures")

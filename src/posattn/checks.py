@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from posattn.errors import PosattnError, require, unknown
+from posattn.errors import PosattnError, kind_of, require, unknown
 
 #: What 64 bits hold; no count is larger.
 LARGEST = 2**63 - 1
@@ -49,7 +49,9 @@ def whole(name: str, value: Any, *, least: int | None = None, most: int = LARGES
     """The whole number that was passed as `name`."""
     bound = "" if least is None else f" of at least {least}"
     is_whole = isinstance(value, Integral) and not isinstance(value, bool)
-    require(is_whole and (least is None or int(value) >= least), f"{name}={shown(value)}: it must be a whole number{bound}.")
+    require(
+        is_whole and (least is None or int(value) >= least), f"{name}={shown(value)}: it must be a whole number{bound}."
+    )
     require(abs(int(value)) <= most, f"{name}={shown(value)}: it is larger than {most}, the most that can be held.")
     return int(value)
 
@@ -94,9 +96,7 @@ def generator(value: Any, *, why: str = "random numbers are drawn from it") -> t
 
 def tensor(name: str, value: Any) -> torch.Tensor:
     """The tensor that was passed as `name`."""
-    require(
-        isinstance(value, torch.Tensor), f"{name} is a {type(value).__name__}: use torch.as_tensor({_named(name)})."
-    )
+    require(isinstance(value, torch.Tensor), f"{name} is {kind_of(value)}: use torch.as_tensor({_named(name)}).")
     return value
 
 
@@ -142,7 +142,7 @@ def finite(name: str, value: torch.Tensor) -> torch.Tensor:
 
 def instance(name: str, value: Any, kind: type | tuple[type, ...], *, fix: str) -> Any:
     """What was passed as `name`, which must be of a class; `fix` says how to get one."""
-    require(isinstance(value, kind), f"{name} is a {type(value).__name__}, {value!r:.60}: {fix}.")
+    require(isinstance(value, kind), f"{name} is {kind_of(value)}, {value!r:.60}: {fix}.")
     return value
 
 

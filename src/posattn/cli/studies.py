@@ -93,8 +93,7 @@ def run(
         )
     page = report.write(found, out)
     if as_json:
-        rows = [dict(zip(table.header(found), row, strict=True)) for row in table.cells(found)]
-        print(json.dumps({"event": "result", "rows": rows, "report": str(page)}))
+        print(json.dumps({"event": "result", "rows": table.rows(found), "report": str(page)}))
     else:
         _print_results(found, str(page))
     _warn_of_divergence(found, out)
