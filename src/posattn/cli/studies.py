@@ -76,12 +76,20 @@ def run(
     """
     from posattn import engine, report, studies
     from posattn.studies import results, table
+    from posattn.train.language import LanguageTrial
+    from posattn.train.pretrained import check_usable
 
     reporter = engine.Lines() if as_json else engine.Bar()
     asked = studies.get(study).choosing(pairs(option or []))
+    if gpt2 is not None:
+        asked = asked.using(_language_model(gpt2))
+        cases, count = asked.chosen(tuple(task or ()), preset, tuple(model or ())), asked.seed_count(preset, seeds)
+        reads = [case.seeded(seed) for case in cases for seed in range(count) if isinstance(case.trial, LanguageTrial)]
+        if any(not engine.Store(out).has(trial) for trial in reads):  # an explicit one is not left out with a note
+            check_usable(str(asked.language_model))
     with resumable():
         found = results.run(
-            asked if gpt2 is None else asked.using(_language_model(gpt2)),
+            asked,
             preset=preset,
             tasks=tuple(task or ()),
             arms=tuple(model or ()),
