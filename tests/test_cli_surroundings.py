@@ -180,6 +180,9 @@ def test_trace_of_a_file_shows_the_program_in_it(run: Any, files: dict[str, Path
     assert whole.out.splitlines()[-1].split() == ["output", "-1", "0", "2", "3"]
     short = run("trace", files["sort"], 3, 1)  # filled up with what the program ignores
     assert short.out.splitlines()[-1].split() == ["output", "1", "3", "50", "50"]
+    said = "2 of 4 numbers were given; filled up with 50, which the program ignores"
+    assert short.out.splitlines()[0] == said
+    assert "filled up" not in whole.out
     page = run("trace", files["sort"], 3, 1, "--html", "page.html")
     assert page.out.endswith("page: page.html\n")
     assert Path("page.html").read_text().startswith("<!doctype html>")
@@ -438,7 +441,7 @@ def test_output_that_nobody_takes_ends_a_command_quietly_or_with_one_line(
     if full:
         os.close(writer)
     said = capsys.readouterr().err
-    assert stop.value.code == (2 if full else 1)
+    assert stop.value.code == (2 if full else 141)
     assert said == ("posattn: cannot write the output: No space left on device. " + KEPT if full else "")
 
 

@@ -41,7 +41,8 @@ def test_cuda_device_keeps_its_number(cuda_devices: int, name: str) -> None:
 @with_cuda_devices(0, 2)
 def test_cuda_device_that_is_not_there_is_refused(cuda_devices: int) -> None:
     for name in ["cuda", "cuda:0"] if cuda_devices == 0 else ["cuda:2", "cuda:7"]:
-        said = rf"device '{name}' is not there: this machine has {cuda_devices} CUDA devices\. Use 'auto' or 'cpu'\."
+        count = "no CUDA device" if cuda_devices == 0 else "2 CUDA devices"
+        said = rf"device '{name}' is not there: this machine has {count}\. Use 'auto' or 'cpu'\."
         for asked in (name, torch.device(name)):
             with pytest.raises(PosattnError, match=said):
                 devices.resolve(asked)
@@ -51,7 +52,7 @@ def test_count_of_a_driver_that_does_not_work_is_not_believed(monkeypatch: pytes
     # A card without a working driver is counted but not available.
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
-    with pytest.raises(PosattnError, match=r"this machine has 0 CUDA devices"):
+    with pytest.raises(PosattnError, match=r"this machine has no CUDA device"):
         devices.resolve("cuda")
 
 

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from posattn.errors import PosattnError, require, unknown
+from posattn.errors import PosattnError, kind_of, require, unknown
 
 #: What 64 bits hold; no count is larger.
 LARGEST = 2**63 - 1
@@ -29,26 +29,45 @@ LARGEST = 2**63 - 1
 LARGEST_REAL = int(sys.float_info.max)
 
 
+def shown(value: Any) -> str:
+    """A value as messages show it. Python itself writes out no whole number of more than 4,300 digits.
+
+    >>> shown(0.5), shown(-(10**5000))
+    ('0.5', '-1e+5000 or so')
+    """
+    if isinstance(value, int) and value.bit_length() > 512:
+        return f"{'-' if value < 0 else ''}1e+{round(math.log10(abs(value)))} or so"
+    return repr(value)
+
+
+def is_finite(value: float) -> bool:
+    """Whether a float can stand for a number; `math.isfinite` has an error of its own for one like 10**400."""
+    return abs(value) <= LARGEST_REAL
+
+
 def whole(name: str, value: Any, *, least: int | None = None, most: int = LARGEST) -> int:
     """The whole number that was passed as `name`."""
     bound = "" if least is None else f" of at least {least}"
     is_whole = isinstance(value, Integral) and not isinstance(value, bool)
-    require(is_whole and (least is None or int(value) >= least), f"{name}={value!r}: it must be a whole number{bound}.")
-    require(abs(int(value)) <= most, f"{name}={value!r}: it is larger than {most}, the most that can be held.")
+    require(
+        is_whole and (least is None or int(value) >= least), f"{name}={shown(value)}: it must be a whole number{bound}."
+    )
+    require(abs(int(value)) <= most, f"{name}={shown(value)}: it is larger than {most}, the most that can be held.")
     return int(value)
 
 
 def number(name: str, value: Any) -> float:
     """The number that was passed as `name`, finite or not. A whole number stays one."""
-    require(isinstance(value, Real) and not isinstance(value, bool), f"{name}={value!r}: it must be a number.")
-    require(not isinstance(value, Integral) or abs(int(value)) <= LARGEST_REAL, f"{name}={value!r}: it must be finite.")
+    said = f"{name}={shown(value)}: it must be"
+    require(isinstance(value, Real) and not isinstance(value, bool), f"{said} a number.")
+    require(not isinstance(value, Integral) or is_finite(int(value)), f"{said} finite.")
     return int(value) if isinstance(value, Integral) else float(value)
 
 
 def real(name: str, value: Any) -> float:
     """The finite number that was passed as `name`."""
     found = number(name, value)
-    require(math.isfinite(found), f"{name}={value!r}: it must be a finite number.")
+    require(is_finite(found), f"{name}={shown(value)}: it must be a finite number.")
     return found
 
 
@@ -77,9 +96,7 @@ def generator(value: Any, *, why: str = "random numbers are drawn from it") -> t
 
 def tensor(name: str, value: Any) -> torch.Tensor:
     """The tensor that was passed as `name`."""
-    require(
-        isinstance(value, torch.Tensor), f"{name} is a {type(value).__name__}: use torch.as_tensor({_named(name)})."
-    )
+    require(isinstance(value, torch.Tensor), f"{name} is {kind_of(value)}: use torch.as_tensor({_named(name)}).")
     return value
 
 
@@ -125,7 +142,7 @@ def finite(name: str, value: torch.Tensor) -> torch.Tensor:
 
 def instance(name: str, value: Any, kind: type | tuple[type, ...], *, fix: str) -> Any:
     """What was passed as `name`, which must be of a class; `fix` says how to get one."""
-    require(isinstance(value, kind), f"{name} is a {type(value).__name__}, {value!r:.60}: {fix}.")
+    require(isinstance(value, kind), f"{name} is {kind_of(value)}, {value!r:.60}: {fix}.")
     return value
 
 

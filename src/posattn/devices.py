@@ -4,7 +4,7 @@ import re
 
 import torch
 
-from posattn.errors import PosattnError, require
+from posattn.errors import PosattnError, counted, require
 
 
 def resolve(name: str | torch.device = "auto") -> torch.device:
@@ -23,7 +23,7 @@ def resolve(name: str | torch.device = "auto") -> torch.device:
         count = torch.cuda.device_count() if torch.cuda.is_available() else 0
         require(
             (device.index or 0) < count,
-            f"device '{device}' is not there: this machine has {count} CUDA devices. Use 'auto' or 'cpu'.",
+            f"device '{device}' is not there: this machine has {counted(count, 'CUDA device')}. Use 'auto' or 'cpu'.",
         )
     else:
         require(device.type == "cpu", f"device '{device}' is not supported: use 'auto', 'cpu' or 'cuda'.")

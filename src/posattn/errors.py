@@ -14,6 +14,25 @@ def require(condition: bool, message: str) -> None:
         raise PosattnError(message)
 
 
+def counted(count: int, what: str) -> str:
+    """So many of something, in words.
+
+    >>> counted(0, "round"), counted(1, "round"), counted(2, "round")
+    ('no round', '1 round', '2 rounds')
+    """
+    return f"{count or 'no'} {what}{'s' if count > 1 else ''}"
+
+
+def kind_of(value: object) -> str:
+    """What a value is, by the name of its class.
+
+    >>> kind_of(3), kind_of("three")
+    ('an int', 'a str')
+    """
+    name = type(value).__name__
+    return f"{'an' if name.lower().startswith((*'aeio', 'nd')) else 'a'} {name}"
+
+
 def unknown(kind: str, name: object, known: Iterable[str]) -> PosattnError:
     """The error for a name that is in no registry: says what is known and which name is nearest.
 

@@ -42,7 +42,10 @@ ODD = {
     "twenty columns": Odd("{posattn} bounds good.safetensors", 0, env={"COLUMNS": "20", "TERM": "dumb"}),
     "a full device": Odd("{posattn} tasks > /dev/full", 2, "No space left"),
     "a closed output": Odd("{posattn} tasks >&-", 0),
-    "a reader that has gone": Odd("{posattn} tasks | true; exit ${PIPESTATUS[0]}", 1),
+    "a reader that has gone": Odd("{posattn} tasks | true; exit ${PIPESTATUS[0]}", 141),
+    "a mistake, and a full device for errors": Odd("{posattn} train nosuch 2> /dev/full", 2),
+    "a wrong option, and a full device for errors": Odd("{posattn} train --nosuch 2> /dev/full", 2),
+    "a mistake, and no output for errors": Odd("{posattn} train nosuch 2>&-", 2),
     "no HOME, and threads that are no number": Odd(
         "{posattn} runs --out studied", 0, without="HOME", env={"OMP_NUM_THREADS": "many"}
     ),

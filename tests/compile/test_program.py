@@ -167,7 +167,7 @@ def test_places_outside_the_language_are_all_listed():
 
 def test_programs_print_as_text():
     assert str(program()).splitlines() == [
-        "program p: 3 nodes, length 2, 1 rounds",
+        "program p: 3 nodes, length 2, 1 round",
         "  registers x, y, c; in x; out y",
         "  round 1: add",
         "    s ← x of 1 – 0",

@@ -155,15 +155,32 @@ def test_ctrl_c_saves_every_fleet_that_is_on_its_way(tmp_path, monkeypatch):
     assert_equal(tmp_path / "a", tmp_path / "whole", trials)
 
 
-def test_ctrl_c_ends_the_step_first_and_a_second_one_does_not_wait(tmp_path):
+def test_ctrl_c_ends_the_step_first_and_a_later_one_does_not_wait(tmp_path, monkeypatch):
     before = signal.getsignal(signal.SIGINT)
     with pytest.raises(Interrupted, match="stopped at step 1 of 4"):
         run([small_trial()], tmp_path, reporter=Pressing(1))
     assert signal.getsignal(signal.SIGINT) is before
-    with pytest.raises(KeyboardInterrupt) as caught:
+    monkeypatch.setattr("posattn.engine.interrupt.REPEAT_SECONDS", -1.0)  # any other one comes later than that
+    with pytest.raises(Interrupted, match="stopped at once") as caught:  # by the first signal's code
         run([small_trial()], tmp_path, reporter=Pressing(2))
-    assert not isinstance(caught.value, Interrupted)
+    assert caught.value.exit_code == 130
     assert signal.getsignal(signal.SIGINT) is before
+    assert len(list(tmp_path.glob("checkpoints/*/*.safetensors"))) == 1
+
+
+@pytest.mark.parametrize("numbers", [(signal.SIGTERM, signal.SIGTERM), (signal.SIGTERM, signal.SIGINT)])
+def test_a_signal_that_is_repeated_at_once_costs_no_checkpoint(tmp_path, numbers):
+    """Of two within milliseconds, as batch systems send them, the first gives the exit code."""
+
+    class Sending(Noting):
+        def start(self, title: str, steps: int, done: int) -> int:
+            for number in numbers:
+                signal.raise_signal(number)
+            return super().start(title, steps, done)
+
+    with pytest.raises(Interrupted, match="stopped at step 1 of 4") as caught:
+        run([small_trial()], tmp_path, reporter=Sending())
+    assert caught.value.exit_code == 143
     assert len(list(tmp_path.glob("checkpoints/*/*.safetensors"))) == 1
 
 

@@ -56,7 +56,7 @@ def test_a_task_that_has_changed_is_trained_again_and_keep_keeps_the_result(regi
 
     store = run([same], tmp_path, reporter=noting)
     assert noting.said == [
-        "task 'mine' has changed since 1 of its trials were finished: they are trained again and replaced. "
+        "task 'mine' has changed since 1 of its trials was finished: it is trained again and replaced. "
         "--keep (keep=True) uses what is there."
     ]
     assert len(noting.started) == 1

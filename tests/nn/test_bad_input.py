@@ -60,7 +60,7 @@ def test_a_size_must_be_a_positive_whole_number(model, value):
         ({"hiden_dim": 2}, "model 'hiden_dim': did you mean 'hidden_dim'?"),
         ({"encoding": "one_hot"}, "unknown encoding 'one_hot': did you mean 'one-hot'?"),
         ({"encoding": None}, "encoding is a NoneType: it must be the name of an encoding, or a tensor"),
-        ({"encoding": np.eye(9)}, "encoding is a ndarray: it must be the name of an encoding, or a tensor"),
+        ({"encoding": np.eye(9)}, "encoding is an ndarray: it must be the name of an encoding, or a tensor"),
         ({"encoding": [[1.0]]}, "encoding is a list: it must be the name of an encoding, or a tensor"),
         ({"encoding": "given"}, "encoding='given' stands for a matrix: pass the matrix itself, encoding=P"),
         ({"encoding": "given", "encoding_dim": 4}, "encoding='given' stands for a matrix"),
@@ -124,7 +124,7 @@ def test_a_standard_model_that_cannot_be_is_refused(options, message):
         (torch.zeros(2, 8, 1).long(), "the input has dtype torch.int64, not floating point: use x.float()"),
         (torch.zeros(2, 8, 1).bool(), "the input has dtype torch.bool, not floating point: use x.float()"),
         (torch.zeros(2, 8, 1, device="meta"), "the input is on 'meta' and the model on 'cpu': use x.to('cpu')"),
-        (np.zeros((2, 8, 1)), "the input is a ndarray: use torch.as_tensor(x)"),
+        (np.zeros((2, 8, 1)), "the input is an ndarray: use torch.as_tensor(x)"),
         ([[[0.0]]], "the input is a list: use torch.as_tensor(x)"),
         (torch.zeros(2, 9, 1), "the input has length 9 and the model 8: shorten it, or build the model with length=9"),
     ],
@@ -223,3 +223,11 @@ def test_a_gpt_that_cannot_be_is_refused(options, message):
 def test_mixed_inputs_that_do_not_fit_are_refused(model, characters, numbers, message):
     with refused(message):
         model(layers=1)(characters, numbers)
+
+
+@pytest.mark.parametrize("size", [10**15, 10**18])
+@pytest.mark.parametrize("model", [PositionalTransformer, StandardTransformer])
+def test_a_model_that_no_memory_holds_is_refused_by_its_sizes(model, size):
+    said = f"model of length=8, embed_dim={size} holds [0-9,]+ numbers, which do not fit in memory.*: make it smaller"
+    with pytest.raises(PosattnError, match=said):
+        model(length=8, embed_dim=size)

@@ -323,3 +323,8 @@ def test_saving_where_nothing_can_be_written_changes_nothing(saved, monkeypatch)
 
 def _denied(*_: Any, **__: Any) -> Any:
     raise PermissionError(13, "Permission denied")
+
+
+def test_a_device_is_no_model_and_not_called_missing():
+    with pytest.raises(PosattnError, match=r"'/dev/null' is not a regular file"):
+        load("/dev/null")

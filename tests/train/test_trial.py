@@ -177,6 +177,11 @@ def test_what_the_caller_does_to_a_dict_later_changes_no_trial():
         (Optimiser, {"lr": 0}, "lr=0: a learning rate is above 0"),
         (Optimiser, {"lr": float("nan")}, "lr=nan: it must be a finite number"),
         (Optimiser, {"lr": float("inf")}, "lr=inf: it must be a finite number"),
+        (Optimiser, {"lr": 10**400}, "lr=1e+400 or so: it must be a finite number"),
+        (Optimiser, {"lr": 10**5000}, "lr=1e+5000 or so: it must be a finite number"),
+        (Optimiser, {"clip": -(10**400)}, "clip=-1e+400 or so: it must be a finite number"),
+        (Optimiser, {"betas": (0.9, 10**400)}, "betas[1]=1e+400 or so: it must be a finite number"),
+        (Optimiser, {"steps": 10**5000}, "steps=1e+5000 or so: it must lie below"),
         (Optimiser, {"lr": "1e-3"}, "lr='1e-3': it must be a finite number"),
         (Optimiser, {"name": "adamm"}, "unknown optimiser 'adamm': did you mean 'adam'? Known: adam, adamw, sgd"),
         (Optimiser, {"schedule": "cosin"}, "unknown schedule 'cosin': did you mean 'cosine'? Known: constant, plateau"),
@@ -231,5 +236,7 @@ def test_an_entry_that_a_trial_does_not_have_is_named():
         Trial.from_json(TEXT.replace('"steps"', '"stepz"'))
     with refused("unknown kind of model 'posittional': did you mean 'positional'?"):
         Trial.from_json(TEXT.replace('"kind":"positional"', '"kind":"posittional"'))
+    with refused("lr=1e+400 or so: it must be a finite number"):
+        Trial.from_json(json.dumps(json.loads(TEXT) | {"optimiser": {"steps": 3, "lr": 10**400}}))
     with refused("lr=-1: a learning rate is above 0"):
         Trial.from_json(json.dumps(json.loads(TEXT) | {"optimiser": {"steps": 3, "lr": -1}}))

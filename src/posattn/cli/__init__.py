@@ -27,6 +27,9 @@ from posattn.cli import bench
 
 __all__ = ["app", "bench", "main", "output", "programs", "studies", "tasks", "theory", "train"]
 
+#: What shells report of a process that SIGPIPE has ended.
+CLOSED_PIPE = 141
+
 
 def main() -> None:
     """Run the command line."""
@@ -45,16 +48,25 @@ def main() -> None:
             raise
         mend = "use a shorter length, fewer samples, a smaller batch or fewer seeds. What was finished before is kept."
         _fail(f"the memory is full{devices.memory_asked_for(error)}: {mend}")
-    except BrokenPipeError:  # as of `posattn tasks | head -1`: whoever reads has read enough
-        output.drop()
-        sys.exit(1)
+    except BrokenPipeError:
+        _end_at_closed_pipe()
+    except SystemExit as end:
+        if isinstance(end.__context__, BrokenPipeError):  # typer noticed it first
+            _end_at_closed_pipe()
+        raise
     except OSError as error:
         if error.errno not in output.FULL:
             raise
-        output.drop()
+        output.drop(sys.stdout)
         _fail(f"cannot write the output: {error.strerror}. Send it elsewhere; files that were written are kept.")
 
 
 def _fail(message: str) -> None:
-    print(f"posattn: {message}", file=sys.stderr)
+    output.complain(f"posattn: {message}")
     sys.exit(2)
+
+
+def _end_at_closed_pipe() -> None:
+    """As of `posattn tasks | head -1`: whoever reads has read enough."""
+    output.drop(sys.stdout)
+    sys.exit(CLOSED_PIPE)

@@ -79,6 +79,9 @@ def posattn(
     Repeat a published experiment: posattn run ood-scale --task sort
 
     Every command explains itself: posattn train -h
+
+    Exit codes: 0 done; 1 a check failed, or every trial diverged; 2 a mistake, said in one line; 130 Ctrl-C; 141 the
+    output's reader has gone; 143 SIGTERM.
     """
 
 

@@ -4,6 +4,7 @@ import errno
 import io
 import os
 import sys
+from typing import TextIO
 
 #: Reasons why output cannot be written that are not a bug: the disk is full, a quota or a limit is reached.
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
@@ -22,8 +23,18 @@ def flush() -> None:
         sys.stdout.flush()
 
 
-def drop() -> None:
+def complain(message: str) -> None:
+    """Print to standard error; where that cannot be written either, only the exit code is left to say it."""
+    if sys.stderr is None:
+        return
+    try:
+        print(message, file=sys.stderr, flush=True)
+    except OSError:
+        drop(sys.stderr)
+
+
+def drop(stream: TextIO) -> None:
     """Forget what could not be written, or Python would try again when the process ends, and complain."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, sys.stdout.fileno())
+    os.dup2(nowhere, stream.fileno())
     os.close(nowhere)

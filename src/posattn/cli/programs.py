@@ -200,7 +200,10 @@ def trace_program(
             raise PosattnError(f"--option {option[0]}: the program in '{program}' is made already. Leave it out.")
         saved = load(os.path.expanduser(program))
         saved.check(torch.from_numpy(rows)[None])
-        made, rows = saved.program, filled(saved.program, saved.domain, rows[None])[0]
+        made, given, rows = saved.program, len(rows), filled(saved.program, saved.domain, rows[None])[0]
+        if given < len(rows):
+            pad = ":".join(f"{value:g}" for value in rows[-1])
+            print(f"{given} of {len(rows)} numbers were given; filled up with {pad}, which the program ignores")
     print(trace.text(made, rows))
     if html is not None:
         write_whole(html, trace.page(made, rows).encode())

@@ -76,12 +76,20 @@ def run(
     """
     from posattn import engine, report, studies
     from posattn.studies import results, table
+    from posattn.train.language import LanguageTrial
+    from posattn.train.pretrained import check_usable
 
     reporter = engine.Lines() if as_json else engine.Bar()
     asked = studies.get(study).choosing(pairs(option or []))
+    if gpt2 is not None:
+        asked = asked.using(_language_model(gpt2))
+        cases, count = asked.chosen(tuple(task or ()), preset, tuple(model or ())), asked.seed_count(preset, seeds)
+        reads = [case.seeded(seed) for case in cases for seed in range(count) if isinstance(case.trial, LanguageTrial)]
+        if any(not engine.Store(out).has(trial) for trial in reads):  # an explicit one is not left out with a note
+            check_usable(str(asked.language_model))
     with resumable():
         found = results.run(
-            asked if gpt2 is None else asked.using(_language_model(gpt2)),
+            asked,
             preset=preset,
             tasks=tuple(task or ()),
             arms=tuple(model or ()),
@@ -93,8 +101,7 @@ def run(
         )
     page = report.write(found, out)
     if as_json:
-        rows = [dict(zip(table.header(found), row, strict=True)) for row in table.cells(found)]
-        print(json.dumps({"event": "result", "rows": rows, "report": str(page)}))
+        print(json.dumps({"event": "result", "rows": table.rows(found), "report": str(page)}))
     else:
         _print_results(found, str(page))
     _warn_of_divergence(found, out)
@@ -117,7 +124,7 @@ def _warn_of_divergence(found: "Results", out: str) -> None:
     from posattn.engine import Store
     from posattn.train import Trial
 
-    seeded = [(case, seed) for case in found.cases for seed in range(found.record.seeds[case.arm])]
+    seeded = [(case, seed) for case, seeds in found.finished for seed in seeds]
     trials = {case.seeded(seed).id: (case, seed) for case, seed in seeded if isinstance(case.trial, Trial)}
     steps = {row["trial"]: row["diverged_at"] for row in Store(out).rows(trials.keys())}
     lost = [

@@ -3,6 +3,7 @@
 from matplotlib.figure import Figure
 
 from posattn.compile.program import Program
+from posattn.errors import counted
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 
@@ -28,7 +29,7 @@ def draw(program: Program) -> Figure:
     panel.invert_yaxis()
     panel.set_xlabel("round")
     panel.set_ylabel("node")
-    panel.set_title(f"{program.name}: {program.nodes} nodes, {rounds} rounds", fontsize=10)
+    panel.set_title(f"{program.name}: {program.nodes} nodes, {counted(rounds, 'round')}", fontsize=10)
     for side in ("top", "right"):
         panel.spines[side].set_visible(False)
     return figure

@@ -16,7 +16,7 @@ import numpy as np
 from posattn.checks import instance, keep_whole, number, several, whole
 from posattn.compile.arguments import Source, check_grid_and_oracle, expressions, names, numbers, sources
 from posattn.compile.expressions import Call, Expression, gate, renamed, walk, word, words_of
-from posattn.errors import PosattnError, require
+from posattn.errors import PosattnError, counted, require
 
 #: The register of ones that the compiler adds where constants are computed with.
 ONE = "one"
@@ -243,7 +243,7 @@ class Program:
 
     def __str__(self) -> str:
         lines = [
-            f"program {self.name}: {self.nodes} nodes, length {self.length}, {len(self.rounds)} rounds",
+            f"program {self.name}: {self.nodes} nodes, length {self.length}, {counted(len(self.rounds), 'round')}",
             f"  registers {', '.join(self.registers)}; in {', '.join(self.inputs)}; out {', '.join(self.outputs)}",
         ]
         for count, round_ in enumerate(self.rounds, 1):

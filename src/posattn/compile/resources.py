@@ -12,7 +12,7 @@ from posattn.compile.lower import needed_registers, share_heads
 from posattn.compile.mpc import Exchange, Message, Mpc, to_program
 from posattn.compile.program import Program
 from posattn.compile.standard import simulate
-from posattn.errors import require
+from posattn.errors import counted, require
 from posattn.nn import Standard, StandardTransformer
 
 #: Nodes × rounds up to which a library program's tables are written out: 4 million take some seconds and 0.5 GiB.
@@ -72,8 +72,8 @@ def check_library_size(name: str, length: int, route: str = "sort") -> None:
     nodes, rounds = library_size(name, length, route)
     require(
         nodes * max(rounds, 1) <= MOST_ENTRIES,
-        f"length={length}: '{name}' of that length has {nodes:,} nodes and {rounds} rounds, and tables are written out "
-        f"up to {MOST_ENTRIES:,} for nodes × rounds. Choose a shorter length.",
+        f"length={length}: '{name}' of that length has {nodes:,} nodes and {counted(rounds, 'round')}, and tables are "
+        f"written out up to {MOST_ENTRIES:,} for nodes × rounds. Choose a shorter length.",
     )
 
 

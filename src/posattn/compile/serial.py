@@ -12,7 +12,7 @@ from posattn.compile import expressions, library
 from posattn.compile.expressions import Call, Equal, Expression, Positive, product
 from posattn.compile.program import Program, Round
 from posattn.compile.resources import library_size
-from posattn.errors import PosattnError, require
+from posattn.errors import PosattnError, kind_of, require
 
 #: Functions from outside the language that a file may name.
 FUNCTIONS: dict[str, Callable[..., Any]] = {"exp": np.exp, "product": product, "reciprocal": np.reciprocal}
@@ -49,9 +49,7 @@ def _plain(value: Any) -> Any:
     """NumPy's numbers and arrays as Python's."""
     if isinstance(value, np.ndarray | np.generic):
         return value.tolist()
-    raise PosattnError(
-        f"{value!r} in a program is a {type(value).__name__}, which cannot be saved: use numbers and lists."
-    )
+    raise PosattnError(f"{value!r} in a program is {kind_of(value)}, which cannot be saved: use numbers and lists.")
 
 
 def from_json(text: str) -> Program:

@@ -17,7 +17,7 @@ import torch
 from posattn.compile.expressions import Expression, Scaled, Sum, Word, call, maximum, minimum, product, relu, word
 from posattn.compile.networks import doublings
 from posattn.compile.program import Program, Round, reads
-from posattn.errors import require
+from posattn.errors import kind_of, require
 from posattn.nn import StandardTransformer
 from posattn.nn.rotary import BASE
 
@@ -26,7 +26,7 @@ def simulate(model: StandardTransformer) -> Program:
     """The program that computes what the model computes, on inputs of its full length."""
     require(
         isinstance(model, StandardTransformer),
-        f"a {type(model).__name__} is given: what is simulated is a StandardTransformer.",
+        f"{kind_of(model)} is given: what is simulated is a StandardTransformer.",
     )
     sizes = model.architecture
     p = {

@@ -10,6 +10,7 @@ import numpy as np
 
 from posattn.compile.interpreter import Snapshot, trace
 from posattn.compile.program import Program
+from posattn.errors import counted
 
 #: Nodes that a text shows; a page shows all.
 SHOWN = 32
@@ -29,7 +30,7 @@ def snapshots(program: Program, x: np.ndarray) -> list[Snapshot]:
 def text(program: Program, x: np.ndarray) -> str:
     """The trace for a terminal."""
     states, names = snapshots(program, x), moving(program)
-    lines = [f"{program.name} on {program.length} numbers, {len(program.rounds)} rounds"]
+    lines = [f"{program.name} on {counted(program.length, 'number')}, {counted(len(program.rounds), 'round')}"]
     lines += [f"  {name:>10}  {_row(states[0].registers[name][0])}" for name in names if name in program.inputs]
     for number, state in enumerate(states[1:], 1):
         round_ = state.round

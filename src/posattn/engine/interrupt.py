@@ -4,11 +4,16 @@ Batch systems send SIGTERM some seconds before they end a job for good.
 """
 
 import signal
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+#: A signal so soon after the first one repeats it: batch systems send one to a job's every process, and the shell
+#: among them passes it on.
+REPEAT_SECONDS = 1.0
 
 
 class Interrupted(KeyboardInterrupt):
@@ -25,16 +30,18 @@ class Interrupted(KeyboardInterrupt):
 
 
 class Stop:
-    """Which signal asked for an end, if one did. A second one stops at once."""
+    """Which signal asked for an end, if one did. Another one later than `REPEAT_SECONDS` stops at once."""
 
     def __init__(self) -> None:
         self.asked: int | None = None
+        self.asked_at = 0.0
         self.heard = True
 
     def __call__(self, number: int, *_: Any) -> None:
-        if self.asked is not None:
-            raise KeyboardInterrupt
-        self.asked = number
+        if self.asked is None:
+            self.asked, self.asked_at = number, time.monotonic()
+        elif time.monotonic() - self.asked_at > REPEAT_SECONDS:
+            raise Interrupted("stopped at once, without a checkpoint of the last steps.", self.asked)
 
     def listen(self) -> list[Any]:
         """Take the signals over, again if need be: Triton's compiler has them end the process instead."""

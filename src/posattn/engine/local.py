@@ -53,9 +53,10 @@ def run(
     outdated = {} if keep else {trial.id: trial.task for trial in asked.values() if store.outdated(trial)}
     for task in sorted(set(outdated.values())):
         count = list(outdated.values()).count(task)
+        past, now = ("was finished", "it is") if count == 1 else ("were finished", "they are")
         notes.append(
-            f"task '{task}' has changed since {count} of its trials were finished: they are trained again and "
-            "replaced. --keep (keep=True) uses what is there."
+            f"task '{task}' has changed since {count} of its trials {past}: {now} trained again and replaced. "
+            "--keep (keep=True) uses what is there."
         )
     todo = [trial for trial in asked.values() if trial.id in outdated or not store.finished(trial)]
     interrupted = _interrupted(store, asked, {trial.id for trial in todo})

@@ -17,7 +17,7 @@ import pandas as pd
 
 from posattn import checks, tasks
 from posattn.engine import older
-from posattn.errors import PosattnError, require
+from posattn.errors import PosattnError, kind_of, require
 from posattn.files import make_folder, write_whole
 from posattn.nn.parts import Params
 from posattn.nn.weights import write_weights
@@ -169,7 +169,7 @@ def _read(path: Path, *entries: str, mend: str | None = None) -> dict[str, Any]:
         held = json.loads(path.read_bytes())
     except (OSError, ValueError, RecursionError) as error:  # no JSON, no text at all, or nested without end
         raise PosattnError(f"'{path}' cannot be read ({error}): {mend}.") from None
-    require(isinstance(held, dict), f"'{path}' cannot be read (a {type(held).__name__}, no object): {mend}.")
+    require(isinstance(held, dict), f"'{path}' cannot be read ({kind_of(held)}, no object): {mend}.")
     for entry in entries:
         require(entry in held, f"'{path}' cannot be read (it has no '{entry}'): {mend}.")
     return held
@@ -188,7 +188,7 @@ def _trial(path: Path) -> Any:
 
 def _check_scores(path: Path, scores: Any) -> None:
     mend = f"remove the folder '{path.parent}' and run that trial again"
-    require(isinstance(scores, list), f"'{path}' cannot be read (its scores are a {type(scores).__name__}): {mend}.")
+    require(isinstance(scores, list), f"'{path}' cannot be read (its scores are {kind_of(scores)}): {mend}.")
     for at, score in enumerate(scores):
         known = isinstance(score, dict) and isinstance(score.get("set"), str) and _whole(score.get("step"))
         numbers = known and all(score.get(name) is None or _number(score[name]) for name in ("loss", "metric"))

@@ -1,5 +1,6 @@
 """A model as a PyTorch module: it holds the weights of one replica and checks what it is given."""
 
+import math
 import os
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -7,8 +8,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from posattn import checks
-from posattn.errors import require
+from posattn import checks, devices
+from posattn.errors import PosattnError, require
 from posattn.nn.architecture import Architecture, build
 from posattn.nn.numeric import GIVEN, Numeric
 from posattn.nn.parts import Params, owned
@@ -43,7 +44,21 @@ class Model(nn.Module, Generic[Described]):
         if generator is not None:
             checks.generator(generator, why="first weights are drawn from it, or, without one, from the global one")
         architecture: Any = build(self.describes, options)
-        self._hold(architecture, architecture.init(generator))
+        try:
+            self._hold(architecture, architecture.init(generator))
+        except (MemoryError, RuntimeError) as error:
+            if not devices.memory_is_full(error):
+                raise
+            count = sum(math.prod(shape) for shape in architecture.shapes().values())
+            raise PosattnError(
+                f"a {architecture.kind} model of {self._sizes(options)} holds {count:,} numbers, which do not fit in "
+                f"memory{devices.memory_asked_for(error)}: make it smaller."
+            ) from None
+
+    @staticmethod
+    def _sizes(options: dict[str, Any]) -> str:
+        whole = {name: value for name, value in options.items() if isinstance(value, int)}
+        return ", ".join(f"{name}={value}" for name, value in whole.items() if not isinstance(value, bool))
 
     def _hold(self, architecture: Described, tensors: Params) -> None:
         self.architecture = architecture

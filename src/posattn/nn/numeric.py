@@ -14,7 +14,7 @@ from torch import Tensor
 
 from posattn import encodings
 from posattn.checks import finite, keep_switches, keep_whole, whole
-from posattn.errors import require, unknown
+from posattn.errors import kind_of, require, unknown
 from posattn.nn.architecture import Architecture, check_heads
 from posattn.nn.parts import Init, Params, affine, linear, linear_init, merge_heads, split_heads, xavier_init
 
@@ -64,7 +64,7 @@ class Numeric(Architecture):
         """Width of P or of the constants; a given matrix has its own."""
         require(
             isinstance(name, str),
-            f"{what} is a {type(name).__name__}: it must be the name of an encoding, or a tensor where the model "
+            f"{what} is {kind_of(name)}: it must be the name of an encoding, or a tensor where the model "
             f"takes one. Known: {', '.join(encodings.REGISTRY)}.",
         )
         if name not in (GIVEN, *encodings.REGISTRY):

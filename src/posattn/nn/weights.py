@@ -46,7 +46,8 @@ def read_weights(path: str | os.PathLike[str]) -> tuple[Architecture, Params]:
 
 def _opened(path: Path) -> tuple[dict[str, str], Params]:
     require(not path.is_dir(), f"'{path}' is a folder: name the file in it.")
-    require(path.is_file(), f"'{path}' is not there: check the path.")
+    require(path.exists(), f"'{path}' is not there: check the path.")
+    require(path.is_file(), f"'{path}' is not a regular file: name one that a model was saved to.")
     try:
         with safetensors.safe_open(path, framework="pt") as file:
             return file.metadata() or {}, {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (no dict)

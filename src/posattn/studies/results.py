@@ -62,7 +62,7 @@ class Results:
     study: Study
     record: Record
     points: tuple[Point, ...]
-    cases: tuple[Case, ...]
+    finished: tuple[tuple[Case, tuple[int, ...]], ...]  # every case with its finished seeds
     devices: tuple[str, ...]
     versions: tuple[str, ...]
     diverged: int
@@ -72,6 +72,10 @@ class Results:
     @property
     def preset(self) -> str:
         return self.record.preset
+
+    @property
+    def cases(self) -> list[Case]:
+        return [case for case, _ in self.finished]
 
     @property
     def commands(self) -> list[str]:
@@ -174,7 +178,7 @@ def results(name: str, out: str | os.PathLike[str] = "runs") -> Results:
         study=study,
         record=made,
         points=tuple(_points(study, made.preset, finished, rows, store)),
-        cases=tuple(case for case, _ in finished),
+        finished=tuple(finished),
         devices=tuple(sorted({row["device"] for row in everything})),
         versions=tuple(sorted({row["version"] for row in everything})),
         diverged=len({row["trial"] for row in everything if row["diverged_at"] is not None}),

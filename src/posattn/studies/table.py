@@ -16,6 +16,29 @@ def cells(results: Results) -> list[tuple[str, ...]]:
     return [_row(point, **layout) for point in shown(results)]
 
 
+def rows(results: Results) -> list[dict[str, str | float | None]]:
+    """The table's points for programs: numbers, and none where there is none or where it is not finite."""
+    return [
+        {
+            "task": point.task,
+            "model": point.arm,
+            "x": point.x,
+            "test set": point.test_set,
+            "ours": _finite(point.median),
+            "lowest": _finite(min(point.ours)),
+            "highest": _finite(max(point.ours)),
+            "seeds": len(point.ours),
+            "published": _finite(point.published_median),
+            "ratio": _finite(point.ratio),
+        }
+        for point in shown(results)
+    ]
+
+
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None
+
+
 def shown(results: Results) -> list[Point]:
     """All points; of those that were followed through training, the ones at some shares of all steps."""
     if not results.study.panels(results.preset):

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from posattn.errors import PosattnError, require, unknown
+from posattn.errors import PosattnError, kind_of, require, unknown
 
 SCHEMA = 2
 #: Options may be nested so deep; text that nests deeper is no trial.
@@ -102,7 +102,7 @@ def loads(text: str | bytes) -> tuple[int, dict[str, Any]]:
     """The schema that a trial was written in, and its entries."""
     try:
         held = json.loads(text)
-        require(isinstance(held, dict), f"a {type(held).__name__}, no object")
+        require(isinstance(held, dict), f"{kind_of(held)}, no object")
         held = frozen("entry", held)
     except (ValueError, TypeError, RecursionError) as error:
         raise no_trial(text, error) from None
@@ -154,7 +154,6 @@ def frozen(name: str, value: Any, depth: int = 0) -> Any:
         return tuple(frozen(name, entry, depth + 1) for entry in value)
     require(
         value is None or isinstance(value, (bool, int, float, str)),
-        f"{name} is a {type(value).__name__}: a trial holds numbers, text, True, False, None, and lists and dicts of "
-        "those.",
+        f"{name} is {kind_of(value)}: a trial holds numbers, text, True, False, None, and lists and dicts of those.",
     )
     return value

@@ -85,6 +85,13 @@ def check_installed(name: str) -> None:
         ) from None
 
 
+def check_usable(name: str) -> None:
+    """Raise `Unreachable` where a model cannot be had, before hours are spent on what stands beside it."""
+    check_installed(name)
+    with quiet():
+        load(name, new_tokens=1)
+
+
 def _from_folder(folder: str) -> tuple[Any, Any]:
     """Model and tokenizer. transformers makes up what a folder lacks, tensors and even a whole tokenizer; we refuse."""
     from transformers import AutoModelForCausalLM, AutoTokenizer

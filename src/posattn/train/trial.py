@@ -4,15 +4,14 @@ Its id is a hash of what in it differs from the defaults (`identity`), so two eq
 machine. Results, checkpoints and resume are keyed by it.
 """
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from inspect import Parameter
 from typing import Any
 
-from posattn import nn, tasks
-from posattn.errors import PosattnError, require, unknown
+from posattn import checks, nn, tasks
+from posattn.errors import PosattnError, kind_of, require, unknown
 from posattn.nn.numeric import GIVEN
 from posattn.tasks.base import sample_options
 from posattn.train import identity
@@ -163,13 +162,13 @@ class Trial:
     def __post_init__(self) -> None:
         require(
             isinstance(self.model, nn.Architecture),
-            f"model is a {type(self.model).__name__}: pass what describes one, as posattn.nn.Positional(length=8).",
+            f"model is {kind_of(self.model)}: pass what describes one, as posattn.nn.Positional(length=8).",
         )
         for name, kind in (("optimiser", Optimiser), ("data", Data), ("evaluation", Evaluation)):
             held = getattr(self, name)
             require(
                 isinstance(held, kind),
-                f"{name} is a {type(held).__name__}: pass a posattn.train.{kind.__name__}.",
+                f"{name} is {kind_of(held)}: pass a posattn.train.{kind.__name__}.",
             )
         identity.settle(self)
         check_options("task", self.task_options, what="task_options")
@@ -252,18 +251,19 @@ def spelled_out(sets: Mapping[str, Options], data: Options, task: Any) -> dict[s
 def check_options(whose: str, options: Any, *, what: str = "options") -> None:
     require(
         isinstance(options, Mapping),
-        f"{what} of the {whose}: {options!r} is a {type(options).__name__}, and it must be a dict.",
+        f"{what} of the {whose}: {options!r} is {kind_of(options)}, and it must be a dict.",
     )
 
 
 def check_whole(**values: Any) -> None:
     for name, value in values.items():
         whole = isinstance(value, int) and not isinstance(value, bool)
-        require(whole, f"{name}={value!r}: it must be a whole number.")
-        require(abs(value) < 2**63, f"{name}={value}: it must lie below 2⁶³, which is as far as tensors count.")
+        require(whole, f"{name}={checks.shown(value)}: it must be a whole number.")
+        within = abs(value) < 2**63
+        require(within, f"{name}={checks.shown(value)}: it must lie below 2⁶³, which is as far as tensors count.")
 
 
 def check_finite(**values: Any) -> None:
     for name, value in values.items():
         real = isinstance(value, (int, float)) and not isinstance(value, bool)
-        require(real and math.isfinite(value), f"{name}={value!r}: it must be a finite number.")
+        require(real and checks.is_finite(value), f"{name}={checks.shown(value)}: it must be a finite number.")
