@@ -21,7 +21,7 @@ from posattn.errors import PosattnError, require
 from posattn.files import make_folder, write_whole
 from posattn.nn.parts import Params
 from posattn.nn.weights import write_weights
-from posattn.tasks.source import source_hash
+from posattn.tasks.source import same, source_hash
 from posattn.train import Trial, identity
 
 #: Raised when older versions can no longer read a store. In format 1 folders were named after ids of schema 1.
@@ -116,11 +116,10 @@ class Store:
 
     def outdated(self, trial: Trial) -> bool:
         """Whether a finished trial's task was a user's, and has changed since; a result that says nothing is not."""
-        metrics = self.path(trial) / "metrics.json"
-        now = source_hash(tasks.get(trial.task, **trial.task_options))
+        now = task_source(trial)
         if now is None or not self.finished(trial):
             return False
-        return _read(metrics).get(SOURCE, now) != now
+        return not same(_read(self.path(trial) / "metrics.json").get(SOURCE), now)
 
     def write(self, trial: Kept, weights: Params | None, metrics: dict[str, Any]) -> None:
         """Keep a finished trial. Its metrics come last: without them it counts as never run."""
@@ -133,7 +132,7 @@ class Store:
         write_whole(folder / "trial.json", trial.to_json().encode())
         if isinstance(trial, Trial) and weights is not None:
             write_weights(folder / "weights.safetensors", trial.model, weights)
-        source = source_hash(tasks.get(trial.task, **trial.task_options)) if isinstance(trial, Trial) else None
+        source = task_source(trial) if isinstance(trial, Trial) else None
         about = {"format": FORMAT} | ({SOURCE: source} if source is not None else {})
         write_whole(folder / "metrics.json", json.dumps(about | metrics).encode())
 
@@ -155,6 +154,11 @@ class Store:
             run = {name: value for name, value in metrics.items() if name not in ("format", "scores")}
             rows += [{"trial": name} | described | run | score for score in metrics["scores"]]
         return rows
+
+
+def task_source(trial: Trial) -> str | None:
+    """What a trial's task is now, where it is a user's (`posattn.tasks.source`)."""
+    return source_hash(tasks.get(trial.task, **trial.task_options))
 
 
 def frame(folder: str | os.PathLike[str] = "runs") -> pd.DataFrame:
