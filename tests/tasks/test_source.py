@@ -143,7 +143,7 @@ def test_what_cannot_be_looked_into_equals_nothing() -> None:
 
 
 def test_what_runs_change_and_what_holds_itself_do_not_disturb() -> None:
-    counting = in_module("n, seen = 0, []\ndef function(x):\n    global n\n    n += 1\n    seen.append(n)\n    return x")
+    counting = in_module("n, seen = 0, []\ndef function(x):\n  global n\n  n += 1\n  seen.append(n)\n  return x")
     before = hashed(counting)
     counting(1)
     assert hashed(counting) == before
