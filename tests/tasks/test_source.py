@@ -120,7 +120,7 @@ def test_a_function_that_has_captured_something_else_is_another_function(how: st
 
 
 def test_a_field_of_a_users_task_counts_and_its_summary_does_not() -> None:
-    task = Fielded("mine", "", scaled)
+    task = Fielded("mine", "", made(2.0))
     assert source_hash(task) == source_hash(dataclasses.replace(task, summary="other words", version=2))
     assert source_hash(task) != source_hash(dataclasses.replace(task, factor=2.0))
 
@@ -203,7 +203,18 @@ def test_a_task_under_a_name_of_posattns_is_refused() -> None:
 def test_a_task_that_is_no_dataclass_is_refused() -> None:
     class Bare(tasks.Task):
         name, summary, metric_name = "bare", "", "error"
-        target = loss = metric = example = lambda *_: None
+
+        def target(self, inputs: Any) -> torch.Tensor:
+            return inputs
+
+        def loss(self, prediction: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+            return prediction - target
+
+        def metric(self, prediction: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+            return prediction - target
+
+        def example(self) -> str:
+            return ""
 
     with pytest.raises(PosattnError, match=r"task 'bare' is a Bare, and that is not a dataclass.*@dataclass"):
         tasks.register(Bare())

@@ -67,7 +67,7 @@ def run(
             report.say(note)
         turns = SideBySide(BESIDE[where.type], stopping)
         for group in fleets(todo, where, report, interrupted=interrupted, make_room=turns.finish):
-            turns.begin(partial(Training, group, where, store, report, checkpoint_every, replaced=outdated))
+            turns.begin(partial(Training, group, where, store, report, checkpoint_every, outdated))
         turns.finish()
     return store
 

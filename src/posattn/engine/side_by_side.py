@@ -40,7 +40,6 @@ class Training:
         store: Store,
         report: Reporter,
         checkpoint_every: float,
-        *,
         replaced: Collection[str],
     ) -> None:
         self.stream = torch.cuda.Stream(device) if device.type == "cuda" else None

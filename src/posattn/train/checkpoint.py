@@ -44,7 +44,8 @@ class Checkpoints:
         make_folder(self.folder)
         described = {trial.id: json.loads(trial.to_json()) for trial in self.fleet.trials}
         write_whole(self.folder / DESCRIBED, json.dumps(described).encode())
-        write_whole(self.folder / SOURCES, json.dumps(sources or {}).encode())
+        if sources:
+            write_whole(self.folder / SOURCES, json.dumps(sources).encode())
         write_whole(self.folder / TRIALS, json.dumps(self.ids).encode())
 
     def files(self) -> list[Path]:
