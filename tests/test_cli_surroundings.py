@@ -99,6 +99,42 @@ def test_runs_lists_what_is_finished_and_what_was_begun(run: Any, tmp_path: Path
     assert f"c=1 {done['losses']['c=1']:.2g}" in rows[done["trial"]]
 
 
+def test_runs_of_an_older_store_shows_the_ids_of_now_beside_the_folders_that_are_there(tmp_path: Path) -> None:
+    """In a process of its own: here, other tests have loaded the studies."""
+    older = json.loads((Path(__file__).parent / "train" / "schema1.json").read_text())
+    score = {"set": "validation", "step": 0, "loss": 0.25, "metric": None}
+    for held in older:
+        folder = tmp_path / held["was"]
+        folder.mkdir()
+        (folder / "trial.json").write_text(json.dumps(held["trial"]))
+        (folder / "metrics.json").write_text(json.dumps({"format": 1, "scores": [score]}))
+    (tmp_path / "store.json").write_text('{"format": 1}')
+    command = [sys.executable, "-m", "posattn", "runs", "--out", str(tmp_path)]
+    listed = subprocess.run([*command, "--json"], capture_output=True, text=True, check=True)
+    assert {(one["trial"], one["folder"]) for one in json.loads(listed.stdout)} == {
+        (held["is"], held["was"]) for held in older
+    }
+    wide = subprocess.run(command, env=os.environ | {"COLUMNS": "200"}, capture_output=True, text=True, check=True)
+    assert all(held["is"] in wide.stdout and held["was"] in wide.stdout for held in older)
+
+
+def test_runs_refuses_a_trial_that_train_refuses(run: Any, tmp_path: Path) -> None:
+    assert run(*SMALL).code == 0
+    (trial,) = (tmp_path / "runs").glob("*/trial.json")
+    trial.write_text('{"seed": 1}')
+    trained, listed = run(*SMALL), run("runs")
+    refused(listed, f"'{trial.relative_to(tmp_path)}' cannot be read", "run that trial again")
+    assert listed.err == trained.err
+
+
+def test_runs_lists_trials_of_a_task_that_is_not_registered(run: Any, tmp_path: Path) -> None:
+    assert run(*SMALL).code == 0
+    (trial,) = (tmp_path / "runs").glob("*/trial.json")
+    trial.write_text(json.dumps(json.loads(trial.read_text()) | {"task": "mine"}))
+    (listed,) = json.loads(run("runs", "--json").out)
+    assert (listed["trial"], listed["folder"], listed["task"]) == (trial.parent.name, trial.parent.name, "mine")
+
+
 def test_runs_of_no_folder_and_of_an_empty_one_are_refused(run: Any, tmp_path: Path) -> None:
     refused(run("runs", "--out", "missing"), "'missing' is not there")
     refused(run("runs", "--out", tmp_path), "holds no trials", "posattn train sum --out")

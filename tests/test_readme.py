@@ -126,6 +126,7 @@ def anchors(text: str) -> set[str]:
 @OF_EVERY_PAGE
 def test_python_of_a_page_runs_from_top_to_bottom(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(tasks, "REGISTRY", dict(tasks.REGISTRY))
     names: dict[str, Any] = {"__name__": "__page__"}
     for block in blocks(page.read_text()):
         if block.language in ("python", "py", "pycon") and not block.left_out:

@@ -191,6 +191,7 @@ CALLS: dict[str, Callable[[], Arguments]] = {
     "tasks.NumericTask.target": lambda: {"self": tasks.get("sum"), "inputs": X},
     "tasks.NumericTask.loss": lambda: {"self": tasks.get("sum")} | NUMERIC_LOSS,
     "tasks.NumericTask.metric": lambda: {"self": tasks.get("sum")} | NUMERIC_LOSS,
+    "tasks.register": lambda: {"task": tasks.NumericTask(name="mine", summary="mine", function=torch.neg)},
     "tasks.SelectionTask": lambda: {"name": "mine", "summary": "mine"},
     "tasks.SelectionTask.sample": sampling("selection", length=6, dim=2),
     "tasks.SelectionTask.target": lambda: {

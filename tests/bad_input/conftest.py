@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from posattn import encodings
+from posattn import encodings, tasks
 
 from .calls import SMALL, model, sorter, study_in
 from .values import bad_files
@@ -25,7 +25,8 @@ def shelf(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def here(tmp_path: Path, shelf: Path, monkeypatch: pytest.MonkeyPatch, as_users_run_it: None) -> Path:
     """A folder to work in, with what the shelf has. What is registered in a test is forgotten after it."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(encodings, "REGISTRY", dict(encodings.REGISTRY))
+    for registering in (encodings, tasks):
+        monkeypatch.setattr(registering, "REGISTRY", dict(registering.REGISTRY))
     for path in shelf.iterdir():
         (tmp_path / path.name).symlink_to(path)
     return tmp_path

@@ -1,6 +1,8 @@
 """A user's task that has changed: its finished results are not served, unless that is asked for."""
 
 import json
+import operator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,6 +10,8 @@ import torch
 
 from posattn import PosattnError, tasks
 from posattn.engine import Store
+from posattn.engine.interrupt import Interrupted
+from posattn.engine.side_by_side import SideBySide
 from posattn.tasks import NumericTask
 from posattn.tasks.source import source_hash
 from posattn.train import Trial
@@ -68,6 +72,69 @@ def test_a_task_that_has_changed_is_trained_again_and_keep_keeps_the_result(regi
     assert noting.started == []
 
 
+def interrupt(trials: list[Trial], folder: Path, monkeypatch: Any) -> None:
+    """Run two steps."""
+    turn = SideBySide._turn
+
+    def stopping(turns: Any) -> None:
+        turns.stopping.asked = 2 if turns.active[0].fleet.step == 1 else None
+        turn(turns)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(SideBySide, "_turn", stopping)
+        with pytest.raises(Interrupted, match="stopped at step 2 of 4"):
+            run(trials, folder)
+
+
+def test_an_interrupted_fleet_of_a_task_that_has_changed_starts_anew(register, tmp_path, monkeypatch):
+    register(doubled)
+    trials = [small_trial(task="mine", seed=seed) for seed in (0, 1)]
+    interrupt(trials, tmp_path / "a", monkeypatch)
+    interrupt(trials, tmp_path / "same", monkeypatch)
+    noting = Noting()
+    run(trials, tmp_path / "same", reporter=noting)
+    assert noting.said == ["going on from step 2 of 4."]
+
+    register(tripled)
+    noting = Noting()
+    store = run(trials, tmp_path / "a", reporter=noting)
+    assert noting.said == [
+        "task 'mine' has changed since a fleet of 2 was interrupted: it starts anew. "
+        "--keep (keep=True) goes on with it."
+    ]
+    assert [done for _, _, done in noting.started] == [0]
+    alone = run(trials, tmp_path / "alone")
+    assert [losses(store, trial) for trial in trials] == [losses(alone, trial) for trial in trials]
+    assert [path for path in (tmp_path / "a" / "checkpoints").rglob("*") if path.is_file()] == []
+
+
+def test_keep_goes_on_with_an_interrupted_fleet_and_its_result_counts_as_the_older_tasks(
+    register, tmp_path, monkeypatch
+):
+    register(doubled)
+    trial = small_trial(task="mine")
+    interrupt([trial], tmp_path, monkeypatch)
+    before = source_hash(tasks.get("mine"))
+    register(tripled)
+    noting = Noting()
+    store = run([trial], tmp_path, reporter=noting, keep=True)
+    assert noting.said == ["going on from step 2 of 4."]
+    assert json.loads((tmp_path / trial.id / "metrics.json").read_text())["task_source"] == before
+    assert store.outdated(trial)
+
+
+def test_a_task_that_cannot_be_looked_into_is_trained_again_each_time(register, tmp_path):
+    register(operator.methodcaller("neg"))
+    trial = small_trial(task="mine")
+    run([trial], tmp_path)
+    noting = Noting()
+    run([trial], tmp_path, reporter=noting)
+    assert len(noting.started) == 1
+    noting = Noting()
+    run([trial], tmp_path, reporter=noting, keep=True)
+    assert noting.started == []
+
+
 def test_another_version_of_a_task_is_another_trial(register, tmp_path):
     register(doubled)
     first = small_trial(task="mine")
@@ -89,7 +156,7 @@ def test_version_one_is_left_out_of_the_id(register):
 
 
 def test_tasks_of_the_package_have_no_source_and_those_of_a_user_have_one():
-    assert all(source_hash(tasks.get(name)) is None for name in tasks.names())
+    assert all(source_hash(tasks.get(name)) is None for name in tasks.OURS)
     names = ["doubled", "tripled"]
     hashes = {source_hash(NumericTask(name="a", summary="", function=globals()[name])) for name in names}
     assert len(hashes) == 2

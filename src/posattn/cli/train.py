@@ -1,5 +1,6 @@
 """Training models on one task, the trials that a folder holds, and scores of a saved model."""
 
+import importlib
 import json
 import math
 import statistics
@@ -107,25 +108,28 @@ def train(
 def list_runs(out: Out = "runs", as_json: Json = False) -> None:
     """List the trials that a folder of results holds: id, what it is, whether it is finished, and its losses.
 
-    A trial's weights lie in its folder, OUT/ID/weights.safetensors; posattn score tries them on fresh samples. Where a
-    trial is not finished, the command that began it goes on with it.
+    A trial's weights lie in its folder, OUT/ID/weights.safetensors; posattn score tries them on fresh samples. Folders
+    that an older version has written have other names, which are shown then. Where a trial is not finished, the command
+    that began it goes on with it.
     """
     from posattn.engine import Store, listing
 
+    importlib.import_module("posattn.studies")  # so that their kinds of trials can be read
     found = listing(Store(out))
     if as_json:
         print(json.dumps([asdict(one) for one in found]))
         return
     require(bool(found), f"'{out}' holds no trials: start one, posattn train sum --out {out}.")
     table = Table(title=f"Trials below {out}")
-    for column in ("trial", "what", "state", "losses"):
-        table.add_column(column, no_wrap=column == "trial", overflow="fold")
+    named = ("folder",) if any(one.finished and one.folder != one.trial for one in found) else ()
+    for column in ("trial", *named, "what", "state", "losses"):
+        table.add_column(column, no_wrap=column in ("trial", "folder"), overflow="fold")
     for one in found:
         what = "–" if one.task is None else f"{one.model} on {one.task}" + f", seed {one.seed}" * (one.seed is not None)
         state = "finished" if one.finished else f"unfinished, step {one.step}"
         state = state if one.diverged_at is None else f"diverged at step {one.diverged_at}"
         losses = (f"{name} {'inf' if loss is None else f'{loss:.2g}'}" for name, loss in one.losses.items())
-        table.add_row(one.trial, what, state, ", ".join(losses) or "–")
+        table.add_row(one.trial, *(one.folder for _ in named), what, state, ", ".join(losses) or "–")
     Console().print(table)
 
 

@@ -1,11 +1,10 @@
 """Which trials a store holds: those that are finished, with their scores, and those that were begun."""
 
-from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import Any
 
 from posattn import checks
-from posattn.engine.store import Store
+from posattn.engine.store import Store, scored, trial_id
 from posattn.train.checkpoint import begun, described, newest
 
 
@@ -14,6 +13,7 @@ class Held:
     """One trial of a store. One that is not finished stands at the step of its newest checkpoint, and has no losses."""
 
     trial: str
+    folder: str  # in the store: of the result, or of the checkpoints. Where an older version wrote it, not the id
     finished: bool
     step: int
     task: str | None = None
@@ -26,17 +26,20 @@ class Held:
 def listing(store: Store) -> list[Held]:
     """Every trial, the finished ones first."""
     checks.instance("store", store, Store, fix="open one, posattn.engine.Store('runs')")
-    rows: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    for row in store.rows():
-        rows[row["trial"]].append(row)
-    found = [_finished(trial, scores) for trial, scores in rows.items()]
+    found = [
+        _finished(trial_id(folder), folder.name, rows)
+        for folder in store.result_folders()
+        if (rows := scored(folder.name, folder))
+    ]
+    finished = {one.trial for one in found}
     for folder, ids in begun(store.checkpoints).items():
         about, step = described(folder), newest(folder)
         for trial in ids:
-            if trial not in rows:
+            if trial not in finished:
                 fields = about.get(trial)
                 what = _what(fields, fields["model"]) if fields is not None else {}
-                found.append(Held(trial=trial, finished=False, step=step, **what))
+                place = str(folder.relative_to(store.folder))
+                found.append(Held(trial=trial, folder=place, finished=False, step=step, **what))
     return found
 
 
@@ -46,12 +49,13 @@ def _what(trial: dict[str, Any], model: dict[str, Any]) -> dict[str, Any]:
     return {"task": trial.get("task"), "model": named, "seed": trial.get("seed")}
 
 
-def _finished(trial: str, rows: list[dict[str, Any]]) -> Held:
+def _finished(trial: str, folder: str, rows: list[dict[str, Any]]) -> Held:
     about, last = rows[0], max(row["step"] for row in rows)
     # The model's fields, or its name where it is a language model, or none where nothing was trained.
     model = {"kind": about.get("model.kind", about.get("model", "computed")), "bias": about.get("model.bias")}
     return Held(
         trial=trial,
+        folder=folder,
         finished=True,
         step=last,
         **_what(about, model),

@@ -14,10 +14,11 @@ from posattn import checks, devices
 from posattn.engine.interrupt import interruptible
 from posattn.engine.progress import Bar, Reporter, check_reporter
 from posattn.engine.side_by_side import SideBySide, Training, if_there_is_room
-from posattn.engine.store import Store
+from posattn.engine.store import Store, task_source
 from posattn.errors import PosattnError, require
+from posattn.tasks.source import same
 from posattn.train import Trial, shape_key
-from posattn.train.checkpoint import begun, forget
+from posattn.train.checkpoint import begun, forget, sources
 from posattn.train.fleet import bytes_per_replica, fleet_sizes
 
 #: Fleets that train side by side: small ones take two thirds of the time so on an H200 (docs/performance.md). On a CPU
@@ -40,7 +41,7 @@ def run(
 
     A checkpoint is written every `checkpoint_every` seconds and on Ctrl-C; called again with the same trials, the run
     goes on from there. A finished trial of a task that its author has changed since is trained again, and its result
-    is replaced when the new one is there; with `keep` the old one stays.
+    is replaced when the new one is there; an unfinished one starts anew. With `keep`, results stay and runs go on.
     """
     checks.several("trials", trials, Trial, fix="pass a list of posattn.train.Trial")
     check_reporter(reporter)
@@ -59,15 +60,35 @@ def run(
             "--keep (keep=True) uses what is there."
         )
     todo = [trial for trial in asked.values() if trial.id in outdated or not store.finished(trial)]
+    if not keep:
+        notes += _forget_changed(store, asked)
     interrupted = _interrupted(store, asked, {trial.id for trial in todo})
     with reporter or Bar() as report, interruptible() as stopping, _memory_errors(where):
         for note in notes:
             report.say(note)
         turns = SideBySide(BESIDE[where.type], stopping)
         for group in fleets(todo, where, report, interrupted=interrupted, make_room=turns.finish):
-            turns.begin(partial(Training, group, where, store, report, checkpoint_every))
+            turns.begin(partial(Training, group, where, store, report, checkpoint_every, outdated))
         turns.finish()
     return store
+
+
+def _forget_changed(store: Store, asked: dict[str, Trial]) -> list[str]:
+    """Remove the checkpoints of fleets that were begun with a task as it was before; gives back what to say of that."""
+    notes: list[str] = []
+    for folder, ids in begun(store.checkpoints).items():
+        if asked.keys() >= set(ids):
+            before = sources(folder)
+            trials = [asked[trial] for trial in ids]
+            changed = {trial.task for trial in trials if not same(before.get(trial.id), task_source(trial))}
+            if changed:
+                forget(folder)
+                notes += [
+                    f"task '{task}' has changed since a fleet of {len(ids)} was interrupted: it starts anew. "
+                    "--keep (keep=True) goes on with it."
+                    for task in sorted(changed)
+                ]
+    return notes
 
 
 def _interrupted(store: Store, asked: dict[str, Trial], todo: set[str]) -> list[list[Trial]]:

@@ -4,7 +4,7 @@ import json
 import math
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, TypeVar
 
@@ -13,8 +13,9 @@ import torch
 import posattn
 from posattn.engine.interrupt import Interrupted, Stop
 from posattn.engine.progress import Reporter
-from posattn.engine.store import Store
+from posattn.engine.store import SOURCE, Store, task_source
 from posattn.train import Checkpoints, Fleet, Score, Trial
+from posattn.train.checkpoint import sources
 
 #: Seconds between two looks at the loss, which wait for the device.
 REPORT_EVERY = 0.5
@@ -33,10 +34,19 @@ class Training:
     """A fleet on its way into the store, on a CUDA stream of its own."""
 
     def __init__(
-        self, trials: list[Trial], device: torch.device, store: Store, report: Reporter, checkpoint_every: float
+        self,
+        trials: list[Trial],
+        device: torch.device,
+        store: Store,
+        report: Reporter,
+        checkpoint_every: float,
+        replaced: Collection[str],
     ) -> None:
         self.stream = torch.cuda.Stream(device) if device.type == "cuda" else None
         self.store, self.report, self.checkpoint_every = store, report, checkpoint_every
+        self.replaced = replaced  # ids of trials whose result in the store makes way for the new one
+        # Taken now: what a task's functions hold may change while it runs.
+        self.sources = {trial.id: source for trial in trials if (source := task_source(trial)) is not None}
         self.beside = 1  # how many fleets trained at once, at most
         with self._on_stream():
             self.fleet = fleet = Fleet(trials, device=device)
@@ -50,11 +60,12 @@ class Training:
                 report.say(str(warning.message))
             if notes is not None:
                 self.history, self.spent = notes["history"], notes["seconds"]
+                self.sources |= sources(self.checkpoints.folder)  # what its first steps were taken with
                 report.say(f"going on from step {fleet.step} of {fleet.steps}.")
             self.every = trials[0].evaluation.every
             if self.every and notes is None:
                 _note(self.history, fleet.scores(), 0)
-            self.checkpoints.begin()
+            self.checkpoints.begin(self.sources)
             self.number = report.start(_title(fleet), fleet.steps, fleet.step)
             self.began = self.looked = self.saved = time.monotonic()
             self.due: int | None = None  # the step that was taken and after which something is left to do
@@ -94,9 +105,29 @@ class Training:
         scores = fleet.scores()
         self.report.update(self.number, fleet.step, fleet.loss.tolist())
         _note(self.history, scores, fleet.step)
-        _keep(fleet, self.store, self.history, seconds=self._seconds(), beside=self.beside)
+        self._keep()
         self.checkpoints.remove()
         self.report.end(self.number)
+
+    def _keep(self) -> None:
+        fleet, seconds = self.fleet, round(self._seconds(), 3)
+        device = torch.cuda.get_device_name(fleet.device) if fleet.device.type == "cuda" else "cpu"
+        for replica, (trial, diverged) in enumerate(zip(fleet.trials, fleet.divergence(), strict=True)):
+            if trial.id not in self.replaced and self.store.finished(trial):  # before an interruption
+                continue
+            source = self.sources.get(trial.id)
+            metrics = {
+                "scores": self.history[replica],
+                "diverged_at": diverged,
+                "device": device,
+                "fleet": len(fleet.trials),
+                "beside": self.beside,
+                "seconds": seconds,
+                "version": posattn.__version__,
+                "torch": str(torch.__version__),
+            }
+            about = {SOURCE: source} if source is not None else {}
+            self.store.write(trial, fleet.weights(replica), json.loads(json.dumps(about | metrics)))
 
 
 class SideBySide:
@@ -171,21 +202,3 @@ def _note(history: list[list[dict[str, Any]]], scores: list[dict[str, Score]], s
 def _number(value: float) -> float | None:
     """JSON knows no NaN."""
     return value if math.isfinite(value) else None
-
-
-def _keep(fleet: Fleet, store: Store, history: list[list[dict[str, Any]]], *, seconds: float, beside: int) -> None:
-    device = torch.cuda.get_device_name(fleet.device) if fleet.device.type == "cuda" else "cpu"
-    for replica, (trial, diverged) in enumerate(zip(fleet.trials, fleet.divergence(), strict=True)):
-        if store.finished(trial) and not store.outdated(trial):  # before an interruption
-            continue
-        metrics = {
-            "scores": history[replica],
-            "diverged_at": diverged,
-            "device": device,
-            "fleet": len(fleet.trials),
-            "beside": beside,
-            "seconds": round(seconds, 3),
-            "version": posattn.__version__,
-            "torch": str(torch.__version__),
-        }
-        store.write(trial, fleet.weights(replica), json.loads(json.dumps(metrics)))

@@ -21,7 +21,7 @@ from posattn.errors import PosattnError, kind_of, require
 from posattn.files import make_folder, write_whole
 from posattn.nn.parts import Params
 from posattn.nn.weights import write_weights
-from posattn.tasks.source import source_hash
+from posattn.tasks.source import same, source_hash
 from posattn.train import Trial, identity
 
 #: Raised when older versions can no longer read a store. In format 1 folders were named after ids of schema 1.
@@ -109,18 +109,17 @@ class Store:
         folder = self.path(trial)
         if (folder / "trial.json").is_file():
             require(
-                _trial(folder / "trial.json").id == trial.id,
+                read_trial(folder / "trial.json").id == trial.id,
                 f"'{folder}' holds another trial than the one with this id: move it away.",
             )
         return self.has(trial)
 
     def outdated(self, trial: Trial) -> bool:
         """Whether a finished trial's task was a user's, and has changed since; a result that says nothing is not."""
-        metrics = self.path(trial) / "metrics.json"
-        now = source_hash(tasks.get(trial.task, **trial.task_options))
+        now = task_source(trial)
         if now is None or not self.finished(trial):
             return False
-        return _read(metrics).get(SOURCE, now) != now
+        return not same(_read(self.path(trial) / "metrics.json").get(SOURCE), now)
 
     def write(self, trial: Kept, weights: Params | None, metrics: dict[str, Any]) -> None:
         """Keep a finished trial. Its metrics come last: without them it counts as never run."""
@@ -133,28 +132,46 @@ class Store:
         write_whole(folder / "trial.json", trial.to_json().encode())
         if isinstance(trial, Trial) and weights is not None:
             write_weights(folder / "weights.safetensors", trial.model, weights)
-        source = source_hash(tasks.get(trial.task, **trial.task_options)) if isinstance(trial, Trial) else None
+        source = task_source(trial) if isinstance(trial, Trial) else None
         about = {"format": FORMAT} | ({SOURCE: source} if source is not None else {})
         write_whole(folder / "metrics.json", json.dumps(about | metrics).encode())
 
     def rows(self, ids: Collection[str] | None = None) -> list[dict[str, Any]]:
         """Every score of every finished trial (or of those with these ids), beside everything that describes it."""
-        require(self.folder.is_dir(), f"'{self.folder}' is not there: no results to read.")
         listed = ids is None or (isinstance(ids, Collection) and not isinstance(ids, str))
         require(listed, f"ids={ids!r}: give a list of trial ids, or leave it out for all.")
-        rows: list[dict[str, Any]] = []
         names = {folder: name for name, folder in self.places.items()}
-        for path in sorted(self.folder.glob("*/metrics.json")):
-            name = names.get(path.parent.name, path.parent.name)
-            if ids is not None and name not in ids:
-                continue
-            metrics = _read(path, "format", "scores")
-            _check_format(path, metrics["format"], "install that version to read it")
-            _check_scores(path, metrics["scores"])
-            described = _flat(_read(path.parent / "trial.json"))
-            run = {name: value for name, value in metrics.items() if name not in ("format", "scores")}
-            rows += [{"trial": name} | described | run | score for score in metrics["scores"]]
-        return rows
+        named = [(names.get(folder.name, folder.name), folder) for folder in self.result_folders()]
+        return [row for name, folder in named if ids is None or name in ids for row in scored(name, folder)]
+
+    def result_folders(self) -> list[Path]:
+        """Where the finished trials lie, under whatever names."""
+        require(self.folder.is_dir(), f"'{self.folder}' is not there: no results to read.")
+        return sorted(path.parent for path in self.folder.glob("*/metrics.json"))
+
+
+def scored(name: str, folder: Path) -> list[dict[str, Any]]:
+    """The rows of the trial in a folder, which is called `name` in them."""
+    path = folder / "metrics.json"
+    metrics = _read(path, "format", "scores")
+    _check_format(path, metrics["format"], "install that version to read it")
+    _check_scores(path, metrics["scores"])
+    described = _flat(_read(folder / "trial.json"))
+    run = {name: value for name, value in metrics.items() if name not in ("format", "scores")}
+    return [{"trial": name} | described | run | score for score in metrics["scores"]]
+
+
+def trial_id(folder: Path) -> str:
+    """The id of the trial in a folder; its name, where the trial is of a task or a kind that is not registered here."""
+    held = _read(folder / "trial.json")
+    kind, task = held.get("kind", identity.PLAIN), held.get("task")
+    known = kind in identity.KINDS and not (isinstance(task, str) and task not in tasks.REGISTRY)
+    return read_trial(folder / "trial.json").id if known else folder.name
+
+
+def task_source(trial: Trial) -> str | None:
+    """What a trial's task is now, where it is a user's (`posattn.tasks.source`)."""
+    return source_hash(tasks.get(trial.task, **trial.task_options))
 
 
 def frame(folder: str | os.PathLike[str] = "runs") -> pd.DataFrame:
@@ -175,7 +192,7 @@ def _read(path: Path, *entries: str, mend: str | None = None) -> dict[str, Any]:
     return held
 
 
-def _trial(path: Path) -> Any:
+def read_trial(path: Path) -> Any:
     """The trial that a file describes."""
     _read(path)
     try:

@@ -1,4 +1,4 @@
-"""What is to be computed. `get(name)` gives a task, `names()` lists them.
+"""What is to be computed. `get(name)` gives a task, `names()` lists them, `register(task)` adds one of your own.
 
 >>> import torch
 >>> task = get("sort")
@@ -11,9 +11,9 @@ True
 import dataclasses
 from typing import Any
 
-from posattn.checks import choice
+from posattn.checks import choice, instance
 from posattn.errors import require, unknown
-from posattn.tasks.base import Shape, Task
+from posattn.tasks.base import Shape, Task, check_described
 from posattn.tasks.khop import KHOP_TASKS, KHopInputs, KHopTask
 from posattn.tasks.mixed import MIXED_TASKS, MixedInputs, MixedTask
 from posattn.tasks.numeric import NUMERIC_TASKS, NumericTask
@@ -23,6 +23,8 @@ from posattn.tasks.shortest_path import ShortestPathTask
 REGISTRY: dict[str, Any] = {
     task.name: task for task in (*NUMERIC_TASKS, ShortestPathTask(), *KHOP_TASKS, *MIXED_TASKS, *SELECTION_TASKS)
 }
+#: The tasks that posattn itself registers.
+OURS = dict(REGISTRY)
 
 #: What makes a task that task, and is no option.
 FIXED = ("name", "summary", "function", "nodes_per_number", "every_token", "operations", "version")
@@ -31,6 +33,28 @@ FIXED = ("name", "summary", "function", "nodes_per_number", "every_token", "oper
 def names() -> list[str]:
     """Every task's name."""
     return list(REGISTRY)
+
+
+def register(task: Task) -> None:
+    """Let `get`, and so every trial, know a task of your own; registering its name again replaces it.
+
+    A task is a frozen dataclass derived from `Task`. Often a `NumericTask` with a function of your own is enough:
+
+    >>> import torch
+    >>> register(NumericTask(name="negate", summary="every number's negative", function=lambda x: -x))
+    >>> get("negate").target(torch.tensor([[[1.0], [-2.0]]])).flatten().tolist()
+    [-1.0, 2.0]
+    >>> del REGISTRY["negate"]
+    """
+    instance("task", task, Task, fix="pass a task, as NumericTask(name='negate', summary='', function=torch.neg)")
+    check_described(task)
+    require(
+        dataclasses.is_dataclass(task) and not isinstance(task, type),
+        f"task '{task.name}' is a {type(task).__name__}, and that is not a dataclass: options replace a task's fields. "
+        "Put @dataclass(frozen=True) above the class.",
+    )
+    require(task.name not in OURS, f"name='{task.name}' is a task of posattn's own: choose another name.")
+    REGISTRY[task.name] = task
 
 
 def get(name: str, **options: Any) -> Any:
@@ -58,4 +82,5 @@ __all__ = [
     "Task",
     "get",
     "names",
+    "register",
 ]

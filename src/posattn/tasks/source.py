@@ -1,47 +1,40 @@
-"""Whether a user's task is still the one that a result was made with: a hash of what its author wrote."""
+"""Whether a user's task is still the one that a result was made with: a hash of all that decides what it computes."""
 
 import hashlib
-import inspect
-from collections.abc import Callable, Iterator
-from types import CodeType
 from typing import Any
+
+from posattn import tasks
+from posattn.tasks.told import Teller, state
+
+#: Says that a task holds something of which nothing lasting can be told. It equals nothing, itself included.
+UNKNOWN = "unknown"
+#: Fields that do not change what a task computes, or that a trial's id has already.
+ASIDE = ("name", "summary", "version")
 
 
 def source_hash(task: Any) -> str | None:
-    """A hash of the source of a task's class and functions, as far as they are not posattn's; None if all of them are.
+    """A hash of a task's class, functions and fields, and of what they have captured; None for posattn's own tasks.
 
-    Where Python has no source (a class typed into a shell), the compiled code stands for it.
+    `UNKNOWN` where a task computes by something that cannot be looked into, such as a traced function.
     """
-    written = [text for thing in _things(task) for text in (_named(thing), _source(thing))]
-    return hashlib.sha256("\n".join(written).encode()).hexdigest()[:16] if written else None
-
-
-def _things(task: Any) -> Iterator[type | Callable[..., Any]]:
-    """What a user has written of a task: classes, then functions that it holds."""
-    for base in type(task).__mro__:
-        if not _is_ours(base) and base.__module__ not in ("builtins", "abc", "typing"):
-            yield base
-    for _, value in sorted(vars(task).items()):
-        if callable(value) and not _is_ours(value):
-            yield value
-
-
-def _is_ours(thing: Any) -> bool:
-    return str(getattr(thing, "__module__", "")).partition(".")[0] == "posattn"
-
-
-def _named(thing: Any) -> str:
-    return str(getattr(thing, "__qualname__", type(thing).__qualname__))
-
-
-def _source(thing: Any) -> str:
+    if _is_ours(task):
+        return None
+    fields = {name: value for name, value in state(task).items() if name not in ASIDE}
+    teller = Teller([type(task), *fields.values()])
     try:
-        return inspect.getsource(thing)
-    except (OSError, TypeError):
-        functions = vars(thing).values() if inspect.isclass(thing) else [thing]
-        return "\n".join(_code(each.__code__) for each in functions if hasattr(each, "__code__"))
+        told = "\n".join(teller.tell(part) for part in (type(task), fields))
+    except RecursionError:
+        return UNKNOWN
+    return UNKNOWN if teller.unknown else hashlib.sha256(told.encode()).hexdigest()[:16]
 
 
-def _code(code: CodeType) -> str:
-    constants = [_code(value) if isinstance(value, CodeType) else repr(value) for value in code.co_consts]
-    return f"{code.co_name} {code.co_code.hex()} {code.co_names} {constants}"
+def same(kept: str | None, now: str | None) -> bool:
+    """Whether a task is the one that a hash was kept of; where none was kept, it counts as the same."""
+    return now is None or (now != UNKNOWN and kept in (None, now))
+
+
+def _is_ours(task: Any) -> bool:
+    """Whether the task is the one that posattn registers under its name, with whatever options."""
+    own = tasks.OURS.get(task.name)
+    fixed = all(getattr(task, name, None) == getattr(own, name, None) for name in tasks.FIXED)
+    return own is not None and tasks.REGISTRY.get(task.name) is own and type(task) is type(own) and fixed

@@ -25,8 +25,9 @@ from posattn.train.fleet import Fleet
 
 FORMAT = 1
 KEPT = 2
-#: The file beside the checkpoints that lists the fleet's trials, and the one that describes them for people.
-TRIALS, DESCRIBED = "trials.json", "described.json"
+#: The files beside the checkpoints: one lists the fleet's trials, one describes them for people, and one tells what the
+#: tasks that are users' own were when the fleet began.
+TRIALS, DESCRIBED, SOURCES = "trials.json", "described.json", "sources.json"
 
 
 class Checkpoints:
@@ -38,11 +39,13 @@ class Checkpoints:
         key = hashlib.sha256(" ".join(self.ids).encode()).hexdigest()[:16]
         self.folder = folder / key
 
-    def begin(self) -> None:
-        """Say which trials this fleet has, before any of them is finished."""
+    def begin(self, sources: dict[str, str] | None = None) -> None:
+        """Say which trials this fleet has, before any of them is finished, and what their tasks are, by trial id."""
         make_folder(self.folder)
         described = {trial.id: json.loads(trial.to_json()) for trial in self.fleet.trials}
         write_whole(self.folder / DESCRIBED, json.dumps(described).encode())
+        if sources:
+            write_whole(self.folder / SOURCES, json.dumps(sources).encode())
         write_whole(self.folder / TRIALS, json.dumps(self.ids).encode())
 
     def files(self) -> list[Path]:
@@ -107,8 +110,17 @@ def begun(folder: Path) -> dict[Path, list[str]]:
 
 def described(folder: Path) -> dict[str, Any]:
     """What the trials of a begun fleet are, by id; nothing where that cannot be read."""
+    return _beside(folder / DESCRIBED)
+
+
+def sources(folder: Path) -> dict[str, Any]:
+    """What the tasks of a begun fleet's trials were, by trial id, where they are users' own."""
+    return _beside(folder / SOURCES)
+
+
+def _beside(path: Path) -> dict[str, Any]:
     try:
-        found = json.loads((folder / DESCRIBED).read_bytes())
+        found = json.loads(path.read_bytes())
     except (OSError, ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
