@@ -449,18 +449,17 @@ def test_tasks_and_models_with_seeds_of_their_own_share_a_table_and_its_commands
 ) -> None:
     asked = (["--task", "sum", "--seeds", 1], ["--task", "min", "--seeds", 1])
     asked += (["--task", "min", "--model", "standard", "--seeds", 2],)
-    for options in asked:
-        ended = run("run", "ood-scale", *options, *SMOKE, "--out", tmp_path / "here")
-        assert (ended.code, ended.err) == (0, "")
-    header, *rows = tabled(ended.out)
+    runs = [run("run", "ood-scale", *options, *SMOKE, "--out", tmp_path / "here") for options in asked]
+    assert [(ended.code, ended.err) for ended in runs] == [(0, "")] * 3
+    header, *rows = tabled(runs[-1].out)
     seeds = {(row[0], row[1]): row[header.index("seeds")] for row in rows}
     models = ("standard", "positional", "homogeneous", "compiled")
     expected = {(task, model): "1" for task in ("sum", "min") for model in models}
     assert seeds == expected | {("min", "standard"): "2"}
-    for command in re.findall(r"^- Command: posattn (.*)$", ended.out, flags=re.MULTILINE):
-        elsewhere = run(*shlex.split(command), "--device", "cpu", "--out", tmp_path / "elsewhere")
-        assert (elsewhere.code, elsewhere.err) == (0, "")
-    assert tabled(elsewhere.out) == [header, *rows]
+    commands = re.findall(r"^- Command: posattn (.*)$", runs[-1].out, flags=re.MULTILINE)
+    made = [run(*shlex.split(line), "--device", "cpu", "--out", tmp_path / "elsewhere") for line in commands]
+    assert [(ended.code, ended.err) for ended in made] == [(0, "")] * len(commands)
+    assert tabled(made[-1].out) == [header, *rows]
 
 
 @pytest.mark.usefixtures("without_pictures")

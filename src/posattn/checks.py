@@ -121,7 +121,8 @@ def folder(name: str, value: Any) -> Path:
 def several(name: str, value: Any, kind: type, *, fix: str) -> tuple[Any, ...]:
     """What was passed as `name`: a list or a tuple of things of one class."""
     is_list = isinstance(value, (list, tuple)) and all(isinstance(entry, kind) for entry in value)
-    require(is_list, f"{name}={value!r:.80}: {fix}.")
+    if not is_list:  # the message alone would take long to write of a long list
+        raise PosattnError(f"{name}={value!r:.80}: {fix}.")
     return tuple(value)
 
 
@@ -142,7 +143,8 @@ def finite(name: str, value: torch.Tensor) -> torch.Tensor:
 
 def instance(name: str, value: Any, kind: type | tuple[type, ...], *, fix: str) -> Any:
     """What was passed as `name`, which must be of a class; `fix` says how to get one."""
-    require(isinstance(value, kind), f"{name} is {kind_of(value)}, {value!r:.60}: {fix}.")
+    if not isinstance(value, kind):
+        raise PosattnError(f"{name} is {kind_of(value)}, {value!r:.60}: {fix}.")
     return value
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from posattn import PosattnError
-from posattn.compile import library
+from posattn.compile import compile, library
 from posattn.compile.expressions import Constant, Word, call, maximum, product, relu, word
 from posattn.compile.interpreter import run, trace
 from posattn.compile.program import Program, Round, reads
@@ -259,3 +259,13 @@ def test_words_of_a_composition_are_words_of_its_registers():
     assert all(isinstance(word(name), Word) for name in both.registers)
     inputs = np.array([[[3.0], [1.0], [1.0], [0.0]]])
     assert run(both, inputs)[0, :, 0].tolist() == np.argsort(np.argsort(inputs[0, :, 0], kind="stable")).tolist()
+
+
+@pytest.mark.usefixtures("as_users_run_it")
+@pytest.mark.parametrize("terms", [3000])
+def test_an_expression_that_python_cannot_walk_is_refused(terms):
+    total = x
+    for _ in range(terms):
+        total = maximum(total, x)
+    with pytest.raises(PosattnError, match=r"nested too deeply\. Spread it over several rounds"):
+        compile(program(rounds=(Round(update={"y": total}),)))

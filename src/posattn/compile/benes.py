@@ -12,7 +12,7 @@ from numbers import Integral
 
 import numpy as np
 
-from posattn.errors import require
+from posattn.errors import PosattnError, require
 
 
 def benes(destinations: Sequence[int]) -> list[tuple[int, ...]]:
@@ -22,7 +22,8 @@ def benes(destinations: Sequence[int]) -> list[tuple[int, ...]]:
     [(1, 0, 2), (0, 2, 1), (0, 1, 2)]
     """
     listed = isinstance(destinations, Sequence | np.ndarray) and not isinstance(destinations, str)
-    require(listed, f"destinations={destinations!r}: name the node that each number goes to, as [2, 0, 1].")
+    if not listed:
+        raise PosattnError(f"destinations={destinations!r}: name the node that each number goes to, as [2, 0, 1].")
     count = len(destinations)
     whole = all(isinstance(d, Integral) and not isinstance(d, bool) for d in destinations)
     require(

@@ -15,7 +15,7 @@ from posattn.compile import certificate, serial
 from posattn.compile.certificate import Certificate, fingerprint, has_digest
 from posattn.compile.inputs import filled
 from posattn.compile.lower import lower
-from posattn.compile.program import Program
+from posattn.compile.program import TOO_DEEP, Program
 from posattn.compile.promise import has_exact_multiples
 from posattn.compile.rounding import NUMPY
 from posattn.errors import PosattnError, require
@@ -48,7 +48,8 @@ class Compiled:
         if tried is not None and tried.domain != self.domain:
             raise PosattnError(f"the domain is {self.domain:g} and was certified as {tried.domain:g}: compile it anew.")
         listed = isinstance(x, Tensor | np.ndarray | list | tuple)
-        require(listed, f"the input is {x!r}: give a tensor of numbers, as torch.tensor([3.0, 1.0]).")
+        if not listed:
+            raise PosattnError(f"the input is {x!r}: give a tensor of numbers, as torch.tensor([3.0, 1.0]).")
         given = torch.as_tensor(x)
         require(not given.is_complex(), f"the input has dtype {given.dtype}: programs work on real numbers.")
         # checked as it was given, not as the model's dtype rounds it
@@ -208,7 +209,10 @@ def compile(
     instance("program", program, Program, fix="write one as posattn.compile.Program(…), or take one of the library's")
     domain = float(real("domain", domain))
     fit = None if fit is None else whole("fit", fit, least=2, most=1 << 16)
-    lowered = lower(program, domain=domain, fit=fit, dtype=dtype)
+    try:
+        lowered = lower(program, domain=domain, fit=fit, dtype=dtype)
+    except RecursionError:
+        raise PosattnError(f"program '{program.name}': {TOO_DEEP}") from None
     return Compiled(
         program=program,
         model=lowered.model,

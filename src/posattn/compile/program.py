@@ -22,13 +22,18 @@ from posattn.errors import PosattnError, counted, require
 ONE = "one"
 
 
+#: What to do about an expression that Python cannot walk.
+TOO_DEEP = "an expression is nested too deeply. Spread it over several rounds, with a register for each part."
+
+
 def reads(register: str, nodes: Sequence[int | None]) -> tuple[Source, ...]:
     """A receive table in which every node reads the same register, of its own node (None: nothing)."""
     require(
         isinstance(register, str) and bool(register), f"register={register!r}: a register is named by a text, as 'x'."
     )
     listed = not isinstance(nodes, str) and isinstance(nodes, Sequence | np.ndarray)
-    require(listed, f"nodes={nodes!r}: name the node that each node reads, as [1, 0, None].")
+    if not listed:
+        raise PosattnError(f"nodes={nodes!r}: name the node that each node reads, as [1, 0, None].")
     return tuple(None if node is None else (whole("a node to read from", node), register) for node in nodes)
 
 
@@ -41,10 +46,10 @@ class Round:
     note: str = ""
 
     def __post_init__(self) -> None:
-        mapped = isinstance(self.receive, Mapping)
-        require(
-            mapped, f"receive={self.receive!r}: it maps the names of slots to tables, as {{'left': reads('x', …)}}."
-        )
+        if not isinstance(self.receive, Mapping):
+            raise PosattnError(
+                f"receive={self.receive!r}: it maps slots to tables, as {{'left': reads('x', [None, 0])}}."
+            )
         object.__setattr__(self, "receive", {name: sources(name, held) for name, held in self.receive.items()})
         object.__setattr__(self, "update", expressions("update", self.update))
         require(isinstance(self.note, str), f"note={self.note!r}: it must be a text.")
@@ -88,7 +93,10 @@ class Program:
         recipe = self.recipe is None or isinstance(self.recipe, Mapping)
         require(recipe, f"recipe={self.recipe!r}: it maps the names of library.get's arguments to values, or is None.")
         check_grid_and_oracle(self.grid, self.oracle)
-        problems = self.problems
+        try:
+            problems = self.problems
+        except RecursionError:
+            raise PosattnError(f"program '{self.name}': {TOO_DEEP}") from None
         if problems:
             listed = "".join(f"\n  - {problem}" for problem in problems)
             raise PosattnError(f"program '{self.name}' cannot run:{listed}")
