@@ -30,7 +30,7 @@ types: setup
 	$(BIN)/pyright
 
 check: setup
-	$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup --durations=20
 
 # A machine is its instructions (ATEN_CPU_CAPABILITY for torch's own loops, MKL_CBWR for products), its threads, and the
 # order in which its tests happen to run. Every run prints what torch computes with; SEED=n repeats an order.

@@ -116,8 +116,10 @@ class Store:
 
     def outdated(self, trial: Trial) -> bool:
         """Whether a finished trial's task was a user's, and has changed since; a result that says nothing is not."""
+        if not self.finished(trial):
+            return False
         now = task_source(trial)
-        if now is None or not self.finished(trial):
+        if now is None:
             return False
         return not same(_read(self.path(trial) / "metrics.json").get(SOURCE), now)
 
