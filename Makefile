@@ -41,7 +41,6 @@ test-machines: setup
 	ATEN_CPU_CAPABILITY=default OMP_NUM_THREADS=1 $(numeric)
 	ATEN_CPU_CAPABILITY=avx2 OMP_NUM_THREADS=2 OMP_WAIT_POLICY=passive $(numeric)
 	MKL_CBWR=COMPATIBLE OMP_NUM_THREADS=1 $(numeric)
-	MKL_CBWR=COMPATIBLE OMP_NUM_THREADS=2 OMP_WAIT_POLICY=passive $(numeric)
 
 reproduce: setup
 	$(BIN)/posattn run ood-scale --preset quick --task sum --task min --task sort --seeds 1
