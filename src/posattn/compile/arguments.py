@@ -60,7 +60,13 @@ def sources(slot: Any, table: Any) -> tuple[Source, ...]:
     require(isinstance(slot, str) and bool(slot), f"receive: {slot!r} is not the name of a slot.")
     if not isinstance(table, tuple | list):
         raise PosattnError(f"receive: '{slot}' is {table!r}, not a table. Use reads(register, nodes).")
-    return tuple(None if source is None else _source(slot, source) for source in table)
+    # most entries are right, and there are nodes × rounds of them
+    return tuple(
+        source
+        if source is None or (type(source) is tuple and [type(part) for part in source] == [int, str])
+        else _source(slot, source)
+        for source in table
+    )
 
 
 def _source(slot: str, source: Any) -> tuple[int, str]:

@@ -34,7 +34,10 @@ def reads(register: str, nodes: Sequence[int | None]) -> tuple[Source, ...]:
     listed = not isinstance(nodes, str) and isinstance(nodes, Sequence | np.ndarray)
     if not listed:
         raise PosattnError(f"nodes={nodes!r}: name the node that each node reads, as [1, 0, None].")
-    return tuple(None if node is None else (whole("a node to read from", node), register) for node in nodes)
+    return tuple(
+        None if node is None else (node if type(node) is int else whole("a node to read from", node), register)
+        for node in nodes
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
