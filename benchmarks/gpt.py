@@ -15,7 +15,7 @@ from functools import partial
 
 import torch
 
-from posattn.studies import khop
+from posattn.studies.positional import khop
 from posattn.train import Fleet
 
 SEEDS, STEPS = 3, 100

@@ -58,7 +58,7 @@ def test_installed_command_prints_its_version() -> None:
 def test_source_tree_prints_its_own_version_without_being_installed(tmp_path: Path) -> None:
     source = Path(posattn.__file__).parent
     shutil.copytree(source, tmp_path / "posattn", ignore=shutil.ignore_patterns("__pycache__"))
-    init = tmp_path / "posattn" / "__init__.py"
+    init = tmp_path / "posattn" / "version.py"
     init.write_text(re.sub(r'__version__ = ".*"', '__version__ = "9.8.7.dev6"', init.read_text()))
     # Whoever asked for the installed package's version would get another one than this tree's.
     ended = subprocess.run(
@@ -547,7 +547,7 @@ def test_a_folder_with_a_language_model_adds_a_model_to_the_study(
     assert re.search(r"^- \d+ of 24 answers of GPT-2 hold no number", ended.out, flags=re.MULTILINE)
     assert "GPT-2" in (tmp_path / "reports" / "mixed-type" / "report.html").read_text()
     monkeypatch.setattr("posattn.engine.side_by_side.Fleet", None)
-    monkeypatch.setattr("posattn.train.language.fine_tune", None)
+    monkeypatch.setattr("posattn.train.language.fine_tune.fine_tune", None)
     assert run(*command) == ended
 
 
@@ -619,8 +619,8 @@ def test_a_signal_while_fine_tuning_says_what_is_lost(
         assert signal.getsignal(number) != signal.SIG_DFL  # which would end the tests
         signal.raise_signal(number)
 
-    monkeypatch.setattr("posattn.train.language.fine_tune", stopped)
-    monkeypatch.setattr("posattn.train.pretrained.check_usable", lambda name: None)
+    monkeypatch.setattr("posattn.train.language.fine_tune.fine_tune", stopped)
+    monkeypatch.setattr("posattn.train.language.pretrained.check_usable", lambda name: None)
     ended = run("run", "mixed-type", "--model", "GPT-2", *SMOKE, "--gpt2", "gpt2", "--out", tmp_path)
     assert (ended.code, ended.out) == (code, "")
     assert signal.getsignal(signal.SIGTERM) == before

@@ -15,7 +15,8 @@ from typer.testing import CliRunner
 import posattn
 from command_line import Ended, runner
 from posattn import cli
-from posattn.compile import compile, library, load, lower
+from posattn.compile import compile, library, load
+from posattn.compile.lowering import lower
 
 pytestmark = pytest.mark.usefixtures("as_users_run_it")
 

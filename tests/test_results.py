@@ -12,7 +12,7 @@ import pytest
 
 from posattn import studies
 from posattn.engine import Store
-from posattn.studies import record, results
+from posattn.studies.core import record, results
 from posattn.theory import selection
 from posattn.train import identity
 

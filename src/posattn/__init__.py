@@ -8,6 +8,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from posattn.errors import PosattnError
+from posattn.version import __version__
 
 if TYPE_CHECKING:
     from posattn import (
@@ -34,8 +35,6 @@ if TYPE_CHECKING:
         ablation,
         load,
     )
-
-__version__ = "0.1.0"
 
 __all__ = [
     "GPT",

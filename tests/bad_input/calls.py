@@ -16,9 +16,9 @@ from posattn import compile as compiler
 from posattn import engine, nn, studies, tasks
 from posattn.compile import library, mpc, word
 from posattn.compile.program import Program, Round
-from posattn.studies import results
+from posattn.studies.core import results
 from posattn.train import Data, Evaluation, Fleet, Optimiser, Trial
-from posattn.train.language import LanguageTrial
+from posattn.train.language.fine_tune import LanguageTrial
 
 Arguments = dict[str, Any]
 SMALL: Arguments = {"length": 4, "embed_dim": 4, "hidden_dim": 4, "layers": 1}

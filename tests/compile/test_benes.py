@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from posattn import PosattnError
-from posattn.compile.benes import benes, rounds_of
+from posattn.compile.programs.benes import benes, rounds_of
 
 pytestmark = pytest.mark.usefixtures("as_users_run_it")  # many small calls: checks of annotations take most of the time
 

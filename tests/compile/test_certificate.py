@@ -12,10 +12,11 @@ import pytest
 import torch
 
 from posattn import PosattnError
-from posattn.compile import Certificate, Compiled, Program, Round, call, compile, library, lower, product, word
+from posattn.compile import Certificate, Compiled, Program, Round, call, compile, library, product, word
 from posattn.compile import certificate as certificates
 from posattn.compile.certificate import relative_errors
 from posattn.compile.inputs import adversarial_inputs, exhaustive_inputs, random_inputs, steps
+from posattn.compile.lowering import lower
 from posattn.nn import ExactPositionalTransformer
 
 DOMAIN = 1000.0

@@ -7,7 +7,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from posattn.compile import Program, Round, library, reads, word
-from posattn.compile.draw import draw
+from posattn.compile.show.draw import draw
 
 
 def lines(figure: Figure) -> tuple[list[tuple[float, ...]], list[tuple[float, ...]]]:

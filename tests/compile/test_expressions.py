@@ -34,7 +34,7 @@ from posattn.compile.expressions import (
     word,
     words_of,
 )
-from posattn.compile.intervals import Interval, bounds
+from posattn.compile.lowering.intervals import Interval, bounds
 
 from . import trees
 

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from posattn.compile.expressions import evaluate
-from posattn.compile.intervals import Interval
-from posattn.compile.lattice import (
+from posattn.compile.lowering.intervals import Interval
+from posattn.compile.lowering.lattice import (
     WHOLE,
     ZERO,
     Kinds,

@@ -13,9 +13,9 @@ import torch
 from posattn import PosattnError
 from posattn.compile import library
 from posattn.compile.interpreter import run
-from posattn.compile.lower import lower
-from posattn.compile.networks import comparators, doublings, partners, place_bits
+from posattn.compile.lowering.lower import lower
 from posattn.compile.program import Program
+from posattn.compile.programs.networks import comparators, doublings, partners, place_bits
 
 DOMAIN = 1000
 SHORT = [*range(1, 18), 32]

@@ -10,11 +10,11 @@ from posattn import PosattnError, PositionalTransformer
 from posattn.compile import compile, library
 from posattn.compile.expressions import call, exchange, gate, positive, product, relu, select, word
 from posattn.compile.interpreter import run, trace
-from posattn.compile.lower import Lowered, lower
+from posattn.compile.lowering.lower import Lowered, lower
+from posattn.compile.lowering.ranges import register_bounds
 from posattn.compile.program import Program, Round, reads
-from posattn.compile.ranges import register_bounds
+from posattn.nn.functional import affine
 from posattn.nn.numeric import layer
-from posattn.nn.parts import affine
 
 from . import trees
 

@@ -11,8 +11,8 @@ from posattn import PosattnError
 from posattn.compile import mpc
 from posattn.compile.expressions import gate, select, word
 from posattn.compile.interpreter import run
-from posattn.compile.lower import lower
-from posattn.compile.mpc import Exchange, Message, Mpc, to_program
+from posattn.compile.lowering.lower import lower
+from posattn.compile.programs.mpc import Exchange, Message, Mpc, to_program
 from posattn.compile.resources import mpc_cost
 
 ROUTES = ["sort", "grid"]

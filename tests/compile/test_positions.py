@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from posattn.compile import positions as encodings
-from posattn.compile.positions import SINK, Pattern, Positions, affine, choose
+from posattn.compile.lowering import positions as encodings
+from posattn.compile.lowering.positions import SINK, Pattern, Positions, affine, choose
 from posattn.nn import ExactPositional
 
 BUILDERS = {

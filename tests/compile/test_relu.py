@@ -29,10 +29,10 @@ from posattn.compile.expressions import (
     walk,
     word,
 )
-from posattn.compile.fit import fitted
-from posattn.compile.intervals import Interval, bounds
+from posattn.compile.lowering.fit import fitted
+from posattn.compile.lowering.intervals import Interval, bounds
+from posattn.compile.lowering.relu import Network, Translator, levels, mentions, network
 from posattn.compile.program import ONE
-from posattn.compile.relu import Network, Translator, levels, mentions, network
 
 from . import trees
 
@@ -294,7 +294,7 @@ import hashlib, json
 import numpy as np
 from posattn.compile import library
 from posattn.compile.expressions import *
-from posattn.compile.lower import lower
+from posattn.compile.lowering.lower import lower
 from posattn.compile.program import Program, Round
 
 x, y, s = word("x"), word("y"), word("s")

@@ -8,8 +8,8 @@ import torch
 
 from posattn import PosattnError, StandardTransformer
 from posattn.compile import Program, Round, compile, library, mpc, reads, resources, word
+from posattn.compile.programs.simulate import simulate
 from posattn.compile.resources import Resources, mpc_cost, mpc_table, standard_table, transformer_cost, used
-from posattn.compile.standard import simulate
 
 
 def log(n: int) -> int:

@@ -8,7 +8,7 @@ import torch
 
 from posattn import PosattnError, StandardTransformer
 from posattn.compile import compile, run, serial
-from posattn.compile.standard import simulate
+from posattn.compile.programs.simulate import simulate
 
 SIZES: list[dict[str, Any]] = [
     {"length": 1, "scratchpad": 0, "layers": 1, "heads": 1, "embed_dim": 2},

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from posattn.compile import Program, Round, library, reads, run, trace, word
+from posattn.compile import Program, Round, library, reads, run, word
 from posattn.compile.interpreter import trace as snapshots
+from posattn.compile.show import trace
 
 FIVE = np.array([[3.0], [1], [2], [5], [4]])
 

@@ -11,8 +11,8 @@ import pytest
 import posattn
 from posattn import PosattnError, engine
 from posattn.engine import language
-from posattn.train.language import LanguageTrial
-from posattn.train.pretrained import Unreachable
+from posattn.train.language.fine_tune import LanguageTrial
+from posattn.train.language.pretrained import Unreachable
 
 from .runs import Noting, run, small_trial
 

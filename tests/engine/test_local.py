@@ -14,7 +14,7 @@ from posattn import PosattnError, engine
 from posattn.engine import local, side_by_side
 from posattn.nn import Gpt, Positional, Standard
 from posattn.train import Checkpoints, Fleet, Trial
-from posattn.train.fleet import bytes_per_replica, fleet_sizes
+from posattn.train.fleet.fleet import bytes_per_replica, fleet_sizes
 
 from .runs import MODEL, Noting, run, small_trial, weights_of
 

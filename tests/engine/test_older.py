@@ -9,7 +9,7 @@ import pytest
 
 from posattn import PosattnError, studies, tasks
 from posattn.engine import Store, older, store
-from posattn.studies import results, table
+from posattn.studies.core import results, table
 from posattn.tasks import NumericTask
 from posattn.train import Trial, identity
 

@@ -88,7 +88,7 @@ def strewn(*tensors: Tensor) -> list[Tensor]:
 
 def fused(device: str) -> Iterator[Line]:
     """`standard_layer`: samples that fill a tile, that leave rows over, and that need several tiles."""
-    from posattn.nn.fused import standard_layer
+    from posattn.nn.kernels.standard_layer import standard_layer
 
     # replicas, batch, nodes, into, heads, out: a tile of 64 rows holds ⌊64/nodes⌋ samples
     sizes = [
@@ -129,7 +129,7 @@ def fused(device: str) -> Iterator[Line]:
 
 def tf32(device: str) -> Iterator[Line]:
     """Factors keep eleven bits, rounded to nearest, so that u·M₀ is exact: with one node, no bias and M₁ = 0."""
-    from posattn.nn import fused as kernels
+    from posattn.nn.kernels import standard_layer as kernels
 
     def rounded(x: Tensor) -> Tensor:
         share, exponent = torch.frexp(x.double())
@@ -150,7 +150,8 @@ def tf32(device: str) -> Iterator[Line]:
 
 def not_a_number(device: str) -> Iterator[Line]:
     """A NaN comes out as one, also that of a GPU: it has all bits set, and rounding it up would make it 0."""
-    from posattn.nn import causal, fused
+    from posattn.nn.kernels import causal_attention as causal
+    from posattn.nn.kernels import standard_layer as fused
 
     nan = torch.tensor([0x7FFFFFFF], dtype=torch.int32).view(torch.float32).to(device)
     read = torch.zeros(1, 5, 48, device=device)
@@ -167,8 +168,8 @@ def not_a_number(device: str) -> Iterator[Line]:
     fused._forward[(1, 1)](u, zero, zero, m, zero, z, 4, 16, 16, **sizes)
     yield Line("NaN", "standard layer", float(not z.isnan().all()), 0.0)
 
-    from posattn.nn.expand import bias_relu_
-    from posattn.nn.wide import wide_product
+    from posattn.nn.kernels.expanded_weights import bias_relu_
+    from posattn.nn.kernels.wide_products import wide_product
 
     row, zeros = nan.expand(1, 1, 3), torch.zeros(1, 3, device=device)
     yield Line("NaN", "bias_relu_", float(not bias_relu_(row.clone(), zeros).isnan().all()), 0.0)
@@ -181,7 +182,7 @@ def trespassing(device: str) -> Iterator[Line]:
 
     The interpreter runs one tile after another, so the next one would make good what this one did; run it alone.
     """
-    from posattn.nn import fused as kernels
+    from posattn.nn.kernels import standard_layer as kernels
 
     r, s, n, k, h, f = 1, 8, 9, 16, 1, 16
     u, nn, c, m, b, dz = drawn(device, (r, s, n, k), (r, h, k, k), (r, h, k), (r, 1 + h, k, f), (r, f), (r, s, n, f))
@@ -207,9 +208,9 @@ def refuses_twice(layer: Callable[..., Tensor], device: str) -> bool:
 
 def wide(device: str) -> Iterator[Line]:
     """`wide_product`, `wide_gram`, and the layer that is made of them."""
-    from posattn.nn import mixing
-    from posattn.nn import wide as wide_kernels
-    from posattn.nn.wide import wide_gram, wide_product
+    from posattn.nn.fast import positional_layer as mixing
+    from posattn.nn.kernels import wide_products as wide_kernels
+    from posattn.nn.kernels.wide_products import wide_gram, wide_product
 
     # replicas, rows, depth, columns: up to 64 rows, 128 columns a program
     for shape in [(2, 9, 27, 130), (3, 5, 7, 11), (1, 1, 1, 1), (2, 16, 16, 128), (2, 17, 33, 257), (1, 64, 64, 129)]:
@@ -256,7 +257,7 @@ def mixed_layers(layer: Callable[..., Tensor], device: str) -> Iterator[Line]:
 
 def expand(device: str) -> Iterator[Line]:
     """`expand`, `collect` and `bias_relu_`, and on a GPU the layer that is made of them."""
-    from posattn.nn.expand import bias_relu_, collect, expand
+    from posattn.nn.kernels.expanded_weights import bias_relu_, collect, expand
 
     def formula(attention: Tensor, matrices: Tensor) -> Tensor:
         return torch.einsum("rgij,rgkf->rjkif", attention, matrices).flatten(3).flatten(1, 2)
@@ -297,9 +298,9 @@ def expand(device: str) -> Iterator[Line]:
 
 def signed(device: str) -> Iterator[Line]:
     """`attend_signs`: the selector with stochastic encodings, beside its formula with the encodings as numbers."""
-    from posattn.nn.codes import Stochastic
+    from posattn.nn.kernels.sign_attention import attend_signs
     from posattn.nn.selector import attend
-    from posattn.nn.signed import attend_signs
+    from posattn.nn.token_encodings import Stochastic
 
     def read(how: Callable[..., Any], key: Tensor, x: Tensor, with_query: bool, *on: Tensor) -> Tensor:
         on_tokens, on_codes, *own = on
@@ -327,9 +328,9 @@ def signed(device: str) -> Iterator[Line]:
 def gpt(device: str) -> Iterator[Line]:
     """`residual` and `causal_attention`, and the GPT-style pair that is made of them."""
     from posattn import GPT
-    from posattn.nn.causal import causal_attention
     from posattn.nn.gpt import MAPS
-    from posattn.nn.residual import residual
+    from posattn.nn.kernels.causal_attention import causal_attention
+    from posattn.nn.kernels.gpt_mlp import residual
 
     bound = max(FLOAT32, ROUNDINGS * ROUNDOFF["tf32" if device == "cuda" else "float32"])
 
@@ -402,7 +403,7 @@ def gpt(device: str) -> Iterator[Line]:
 
 def expanded(state: Tensor, *rest: Any) -> Tensor:
     """`expanded_layer`, taking and giving a state that lies as that of `mixed_layer`."""
-    from posattn.nn.mixing import expanded_layer
+    from posattn.nn.fast.positional_layer import expanded_layer
 
     flat = expanded_layer(state.permute(0, 3, 1, 2).flatten(2), *rest)
     return flat.unflatten(2, (state.shape[1], -1)).permute(0, 2, 3, 1)

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from posattn.errors import PosattnError
-from posattn.nn.attending import attending_layer
+from posattn.nn.fast.standard_layer import attending_layer
 
 from . import layers
 from .layers import numbers

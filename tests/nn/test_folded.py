@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from posattn import PositionalTransformer, StandardTransformer
-from posattn.nn.parts import Params
+from posattn.nn.functional import Params
 
 from . import oracle
 

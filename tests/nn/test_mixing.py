@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from posattn.errors import PosattnError
-from posattn.nn.mixing import columns, expanded_layer, mixed_layer, with_identity
+from posattn.nn.fast.positional_layer import columns, expanded_layer, mixed_layer, with_identity
 
 from . import layers
 from .layers import numbers

@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from posattn.nn import parts
-from posattn.nn.attending import attending_layer
+from posattn.nn import functional as parts
+from posattn.nn.fast.standard_layer import attending_layer
 from posattn.nn.gpt import look_up
 
 from . import layers

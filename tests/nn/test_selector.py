@@ -14,8 +14,8 @@ from torch import Tensor
 from posattn import tasks
 from posattn.errors import PosattnError
 from posattn.nn import Connected, ConnectedNetwork, Selector, SelectorTransformer
-from posattn.nn.codes import Stochastic, as_signs, random_words
 from posattn.nn.selector import solve_ones
+from posattn.nn.token_encodings import Stochastic, as_signs, random_words
 from posattn.train import Data, Evaluation, Fleet, Optimiser, Trial
 from train.small import SHARP, SUMMANDS, difference, shaken
 

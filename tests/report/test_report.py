@@ -18,8 +18,8 @@ from PIL import Image
 
 from posattn import engine, report, studies
 from posattn.report import figures
-from posattn.studies import results, table
-from posattn.train import language
+from posattn.studies.core import results, table
+from posattn.train.language import fine_tune as language
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from posattn import engine, nn, studies
-from posattn.studies import results
+from posattn.studies.core import results
 from posattn.theory import bounds
 
 

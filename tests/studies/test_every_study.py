@@ -10,7 +10,7 @@ import pytest
 
 from posattn import engine, published, studies
 from posattn.report import figures
-from posattn.studies import results, table
+from posattn.studies.core import results, table
 
 
 @pytest.fixture(scope="module")

@@ -8,10 +8,10 @@ import torch
 from posattn import tasks
 from posattn.engine import Store
 from posattn.nn import Positional
-from posattn.studies.computed import evaluate
-from posattn.studies.exact import PROGRAMS, ExactTrial
+from posattn.studies.core.computed import evaluate
+from posattn.studies.positional.compiled_programs import PROGRAMS, ExactTrial
 from posattn.train import Data, Evaluation, Optimiser, Trial
-from posattn.train.evaluate import TestSets
+from posattn.train.fleet.evaluate import TestSets
 
 SETS = {"c=1": {"length": 8}, "c=10": {"length": 8, "low": -20.0, "high": 20.0, "avoid": (-2.0, 2.0)}}
 

@@ -11,8 +11,8 @@ import pytest
 
 from posattn import PosattnError, engine, published, studies, tasks
 from posattn.engine import side_by_side
-from posattn.studies import results, table
-from posattn.train import language
+from posattn.studies.core import results, table
+from posattn.train.language import fine_tune as language
 from posattn.train.streams import stream
 
 OTHERS = {"standard": 1, "positional": 1, "homogeneous": 1}

@@ -7,7 +7,7 @@ import pytest
 
 from posattn import PosattnError, studies
 from posattn.nn import Gpt, MixedPositional, Positional, Standard
-from posattn.train.language import LanguageTrial
+from posattn.train.language.fine_tune import LanguageTrial
 
 
 def paper(name, task) -> Any:

@@ -9,8 +9,8 @@ import pytest
 
 from posattn import PosattnError, studies
 from posattn.engine import Store
-from posattn.studies import record
-from posattn.studies.record import FORMAT, Record
+from posattn.studies.core import record
+from posattn.studies.core.record import FORMAT, Record
 
 ARMS = ["standard", "positional", "homogeneous", "GPT-2"]
 WHY = "model 'gpt2' cannot be loaded: name a folder."

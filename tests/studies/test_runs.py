@@ -9,7 +9,7 @@ import pytest
 from posattn import PosattnError, engine, studies
 from posattn.engine import side_by_side
 from posattn.nn import Standard
-from posattn.studies import results, table
+from posattn.studies.core import results, table
 from posattn.train import Trial
 
 

@@ -9,11 +9,11 @@ import pytest
 from posattn import report, studies
 from posattn.errors import PosattnError
 from posattn.nn import Connected, ConnectedNetwork, Selector
-from posattn.studies import record, results, table
-from posattn.studies.base import NUMBER
-from posattn.studies.closed_form import Descent, Floor
-from posattn.studies.selection import CHOICES
-from posattn.studies.sts_fcn import fresh_loss
+from posattn.studies.core import record, results, table
+from posattn.studies.core.study import NUMBER
+from posattn.studies.selection.closed_form import Descent, Floor
+from posattn.studies.selection.protocol import CHOICES
+from posattn.studies.selection.sts_fcn import fresh_loss
 from posattn.theory import selection
 from posattn.train import Trial
 

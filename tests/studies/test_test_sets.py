@@ -11,8 +11,8 @@ import torch
 from posattn import studies, tasks
 from posattn.tasks.base import sample_options
 from posattn.train import Trial, identity
-from posattn.train.evaluate import TestSets
-from posattn.train.language import LanguageTrial
+from posattn.train.fleet.evaluate import TestSets
+from posattn.train.language.fine_tune import LanguageTrial
 from posattn.train.streams import stream
 
 #: By study and preset, a hash of what every case's test sets were drawn with before sets inherited anything.

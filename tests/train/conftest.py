@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from posattn.train.language import NEW_TOKENS
-from posattn.train.pretrained import Language, load
+from posattn.train.language.fine_tune import NEW_TOKENS
+from posattn.train.language.pretrained import Language, load
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ import torch
 from offsets import offset, placed
 from posattn import PosattnError
 from posattn.train import Checkpoints, Fleet, Trial
-from posattn.train.checkpoint import begun
+from posattn.train.fleet.checkpoint import begun
 
 from .small import score_difference, small_trial, trained
 
@@ -187,7 +187,7 @@ def test_a_checkpoint_of_other_trials_is_refused(tmp_path):
 
 def test_a_checkpoint_of_another_format_is_refused(tmp_path, monkeypatch):
     checkpoints = saved(KINDS["fresh"], tmp_path, 3)
-    monkeypatch.setattr("posattn.train.checkpoint.FORMAT", 2)
+    monkeypatch.setattr("posattn.train.fleet.checkpoint.FORMAT", 2)
     with pytest.warns(UserWarning, match="it has another format"):
         assert checkpoints.restore() is None
 

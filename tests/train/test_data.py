@@ -9,8 +9,8 @@ from torch import Tensor
 
 from posattn import tasks
 from posattn.train import Trial
-from posattn.train.data import FleetData, LengthData
-from posattn.train.evaluate import TestSets
+from posattn.train.fleet.data import FleetData, LengthData
+from posattn.train.fleet.evaluate import TestSets
 from posattn.train.streams import stream
 
 from .small import small_trial

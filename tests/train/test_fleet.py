@@ -10,7 +10,8 @@ import torch
 
 from offsets import offset
 from posattn.nn import Gpt, Hybrid, MixedPositional, MixedStandard, Positional, Standard
-from posattn.train import Fleet, Trial, cpu, fleet
+from posattn.train import Fleet, Trial
+from posattn.train.fleet import cpu, fleet
 
 from .small import SHARP, SUMMANDS, difference, identical, score_difference, shaken, small_trial, trained
 

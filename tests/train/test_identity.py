@@ -12,10 +12,10 @@ import pytest
 
 from posattn import PosattnError, studies
 from posattn.nn import Gpt, Positional
-from posattn.studies.closed_form import Floor
-from posattn.studies.exact import ExactTrial
+from posattn.studies.positional.compiled_programs import ExactTrial
+from posattn.studies.selection.closed_form import Floor
 from posattn.train import Data, Evaluation, Optimiser, Trial, identity
-from posattn.train.language import LanguageTrial
+from posattn.train.language.fine_tune import LanguageTrial
 
 #: A trial of every kind, with every kind of model, as schema 1 wrote it: its id then, and its id now.
 OLDER = json.loads((Path(__file__).parent / "schema1.json").read_text())

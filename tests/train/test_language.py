@@ -22,9 +22,9 @@ from hypothesis import strategies as st
 
 from posattn import PosattnError, tasks
 from posattn.tasks.mixed import GLYPHS
-from posattn.train import language as module
-from posattn.train.language import LanguageTrial, answers, fine_tune, parse, prompts, rate
-from posattn.train.pretrained import Language, Unreachable, load
+from posattn.train.language import fine_tune as module
+from posattn.train.language.fine_tune import LanguageTrial, answers, fine_tune, parse, prompts, rate
+from posattn.train.language.pretrained import Language, Unreachable, load
 from posattn.train.streams import stream
 
 pytestmark = pytest.mark.usefixtures("as_users_run_it")
@@ -463,6 +463,7 @@ def test_without_transformers_the_extra_is_named(monkeypatch):
 
 
 def test_the_module_is_imported_without_transformers():
-    program = "import sys; sys.modules['transformers'] = None; import posattn.train.language as l; l.parse('1')"
+    program = "import sys; sys.modules['transformers'] = None"
+    program += "; import posattn.train.language.fine_tune as l; l.parse('1')"
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
     subprocess.run([sys.executable, "-W", "error", "-c", program], env=environment, check=True)

@@ -9,8 +9,8 @@ from torch import Tensor
 
 from posattn.nn import Gpt, Positional
 from posattn.train import Fleet, Optimiser
-from posattn.train.optimiser import Update
-from posattn.train.parameters import FlatParameters
+from posattn.train.fleet.optimiser import Update
+from posattn.train.fleet.parameters import FlatParameters
 
 from .small import MODEL, difference, identical, score_difference, small_trial, trained
 
@@ -181,7 +181,7 @@ def test_data_that_is_no_number_freezes_for_good_the_replica_that_meets_it():
 
 
 def test_a_gradient_that_is_no_number_freezes_even_where_the_loss_is_one(monkeypatch):
-    monkeypatch.setattr("posattn.train.fleet.chunk_size", lambda trial, replicas: replicas)
+    monkeypatch.setattr("posattn.train.fleet.fleet.chunk_size", lambda trial, replicas: replicas)
     fleet = Fleet([small_trial(seed=k) for k in range(3)], device="cpu")
     forward = fleet.forward
 

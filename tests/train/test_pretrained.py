@@ -11,8 +11,8 @@ import pytest
 import torch
 
 from posattn import PosattnError
-from posattn.train import pretrained
-from posattn.train.pretrained import Unreachable, load
+from posattn.train.language import pretrained
+from posattn.train.language.pretrained import Unreachable, load
 
 pytestmark = pytest.mark.usefixtures("as_users_run_it")
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from torch.optim.lr_scheduler import CosineAnnealingLR, LRScheduler, MultiStepLR, OneCycleLR, ReduceLROnPlateau
 
 from posattn.train import Optimiser
-from posattn.train.schedule import Schedule
+from posattn.train.fleet.schedule import Schedule
 
 RATES = [1e-3, 0.5, 2e-4]
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from posattn import __version__
 from posattn.errors import PosattnError, require
+from posattn.version import __version__
 
 if TYPE_CHECKING:
     from posattn.nn import NumericModel

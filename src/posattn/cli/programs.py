@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def list_programs(as_json: Json = False) -> None:
     """List the parallel programs that can be compiled to exact weights, with their cost at length 8.
 
-    In Python: posattn.compile.compile(posattn.compile.library.get("sort", 16)).
+    In Python: posattn.compile.compile(posattn.compile.programs.library.get("sort", 16)).
     """
     from posattn.compile import compile, library
 
@@ -183,9 +183,10 @@ def trace_program(
     import numpy as np
     import torch
 
-    from posattn.compile import library, load, trace
+    from posattn.compile import library, load
     from posattn.compile.compiled import check_kinds
     from posattn.compile.inputs import filled
+    from posattn.compile.show import trace
     from posattn.files import write_whole
 
     rows = np.array(_rows(values))

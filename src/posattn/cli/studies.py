@@ -14,7 +14,7 @@ from posattn.cli.train import MOST_SEEDS, warn_of_divergence
 from posattn.errors import PosattnError
 
 if TYPE_CHECKING:
-    from posattn.studies.results import Results
+    from posattn.studies.core.results import Results
 
 
 @app.command("studies")
@@ -75,9 +75,9 @@ def run(
     Example: posattn run ood-scale --task sort --preset quick
     """
     from posattn import engine, report, studies
-    from posattn.studies import results, table
-    from posattn.train.language import LanguageTrial
-    from posattn.train.pretrained import check_usable
+    from posattn.studies.core import results, table
+    from posattn.train.language.fine_tune import LanguageTrial
+    from posattn.train.language.pretrained import check_usable
 
     reporter = engine.Lines() if as_json else engine.Bar()
     asked = studies.get(study).choosing(pairs(option or []))
@@ -145,7 +145,7 @@ def write_report(
     """Write reports again, from what the store holds: tables, figures and report.html."""
     from posattn import report, studies
     from posattn.engine import Store
-    from posattn.studies import record, results
+    from posattn.studies.core import record, results
 
     names, folder = [what], out
     if what not in studies.REGISTRY and os.path.isdir(what):
@@ -158,7 +158,7 @@ def write_report(
 
 
 def _print_results(found: "Results", page: str) -> None:
-    from posattn.studies import table
+    from posattn.studies.core import table
 
     shown = Table(title=found.study.question, box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
     for name in table.header(found):

@@ -11,8 +11,6 @@ True
 `lower` makes the weights, `certificate` says how well the two agree. `library` and `mpc` hold programs.
 """
 
-from posattn.compile import library, mpc
-from posattn.compile.benes import benes
 from posattn.compile.certificate import Certificate
 from posattn.compile.compiled import Compiled, compile, load
 from posattn.compile.expressions import (
@@ -32,6 +30,8 @@ from posattn.compile.expressions import (
 )
 from posattn.compile.interpreter import run
 from posattn.compile.program import Program, Round, reads
+from posattn.compile.programs import library, mpc
+from posattn.compile.programs.benes import benes
 
 __all__ = [
     "Certificate",

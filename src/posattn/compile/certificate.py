@@ -27,9 +27,9 @@ from posattn.compile.inputs import (
     shorter_inputs,
 )
 from posattn.compile.interpreter import run
+from posattn.compile.lowering.rounding import NUMPY
 from posattn.compile.program import Program
 from posattn.compile.promise import DOMAIN, Promise, promise
-from posattn.compile.rounding import NUMPY
 from posattn.errors import PosattnError, require
 from posattn.nn import ExactPositionalTransformer
 

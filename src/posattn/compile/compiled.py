@@ -14,10 +14,10 @@ from posattn.checks import path as checked_path
 from posattn.compile import certificate, serial
 from posattn.compile.certificate import Certificate, fingerprint, has_digest
 from posattn.compile.inputs import filled
-from posattn.compile.lower import lower
+from posattn.compile.lowering.lower import lower
+from posattn.compile.lowering.rounding import NUMPY
 from posattn.compile.program import TOO_DEEP, Program
 from posattn.compile.promise import has_exact_multiples
-from posattn.compile.rounding import NUMPY
 from posattn.errors import PosattnError, require
 from posattn.nn import ExactPositionalTransformer
 from posattn.nn import load as load_model

@@ -9,7 +9,7 @@
     call(function, e, …)                                anything else: runs, but can only be compiled by a fit
 
 Expressions are trees of frozen dataclasses. `evaluate` runs one in NumPy, node by node and sample by sample at once;
-`posattn.compile.intervals` bounds its values, `posattn.compile.relu` turns it into weights.
+`posattn.compile.lowering.intervals` bounds its values, `posattn.compile.lowering.relu` turns it into weights.
 """
 
 import math

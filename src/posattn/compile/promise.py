@@ -1,8 +1,8 @@
 """What a compiled model promises: a largest error that holds for every input of its domain, and relative to what.
 
-The bound comes from the operations (`posattn.compile.rounding`), not from what was tried. A program whose outputs are
-in proportion to its inputs, f(c·x) = c·f(x), is held to a part of the largest input of the sample at hand; any other
-to a part of the domain.
+The bound comes from the operations (`posattn.compile.lowering.rounding`), not from what was tried. A program whose
+outputs are in proportion to its inputs, f(c·x) = c·f(x), is held to a part of the largest input of the sample at hand;
+any other to a part of the domain.
 """
 
 from collections.abc import Mapping
@@ -26,12 +26,12 @@ from posattn.compile.expressions import (
     Word,
     children,
 )
-from posattn.compile.intervals import Interval
-from posattn.compile.lattice import misread
-from posattn.compile.products import expand_products
+from posattn.compile.lowering.intervals import Interval
+from posattn.compile.lowering.lattice import misread
+from posattn.compile.lowering.products import expand_products
+from posattn.compile.lowering.ranges import first_bounds
+from posattn.compile.lowering.rounding import NUMPY, Numbers, State, grain_of, register_errors
 from posattn.compile.program import Program
-from posattn.compile.ranges import first_bounds
-from posattn.compile.rounding import NUMPY, Numbers, State, grain_of, register_errors
 
 #: Units in the last place that an input of a grid such as 0.1 may be off by, as it is given and as it is rounded.
 OFF_GRID = 1.5

@@ -8,10 +8,10 @@ from typing import Any
 import torch
 
 from posattn.compile.expressions import word
-from posattn.compile.lower import needed_registers, share_heads
-from posattn.compile.mpc import Exchange, Message, Mpc, to_program
+from posattn.compile.lowering.lower import needed_registers, share_heads
 from posattn.compile.program import Program
-from posattn.compile.standard import simulate
+from posattn.compile.programs.mpc import Exchange, Message, Mpc, to_program
+from posattn.compile.programs.simulate import simulate
 from posattn.errors import counted, require
 from posattn.nn import Standard, StandardTransformer
 

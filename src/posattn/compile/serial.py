@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from posattn.compile import expressions, library
+from posattn.compile import expressions
 from posattn.compile.expressions import Call, Equal, Expression, Positive, product
 from posattn.compile.program import Program, Round
+from posattn.compile.programs import library
 from posattn.compile.resources import library_size
 from posattn.errors import PosattnError, kind_of, require
 

@@ -6,14 +6,14 @@ import time
 
 import torch
 
-import posattn
 from posattn import checks, devices
 from posattn.engine.interrupt import Interrupted, terminable
 from posattn.engine.progress import Bar, Reporter, check_reporter
 from posattn.engine.store import Store
-from posattn.train import language
-from posattn.train.language import LanguageTrial
-from posattn.train.pretrained import Unreachable
+from posattn.train.language import fine_tune as language
+from posattn.train.language.fine_tune import LanguageTrial
+from posattn.train.language.pretrained import Unreachable
+from posattn.version import __version__
 
 
 def fine_tune(
@@ -57,7 +57,7 @@ def fine_tune(
         "device": torch.cuda.get_device_name(where) if where.type == "cuda" else "cpu",
         "fleet": 1,
         "seconds": round(time.monotonic() - began, 3),
-        "version": posattn.__version__,
+        "version": __version__,
         "torch": str(torch.__version__),
     }
     store.write(trial, None, metrics)

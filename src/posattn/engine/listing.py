@@ -5,7 +5,7 @@ from typing import Any
 
 from posattn import checks
 from posattn.engine.store import Store, scored, trial_id
-from posattn.train.checkpoint import begun, described, newest
+from posattn.train.fleet.checkpoint import begun, described, newest
 
 
 @dataclass(frozen=True, kw_only=True)

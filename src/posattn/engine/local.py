@@ -18,8 +18,8 @@ from posattn.engine.store import Store, task_source
 from posattn.errors import PosattnError, require
 from posattn.tasks.source import same
 from posattn.train import Trial, shape_key
-from posattn.train.checkpoint import begun, forget, sources
-from posattn.train.fleet import bytes_per_replica, fleet_sizes
+from posattn.train.fleet.checkpoint import begun, forget, sources
+from posattn.train.fleet.fleet import bytes_per_replica, fleet_sizes
 
 #: Fleets that train side by side: small ones take two thirds of the time so on an H200 (docs/performance.md). On a CPU
 #: one fleet has work for every core.

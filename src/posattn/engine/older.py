@@ -10,7 +10,7 @@ from pathlib import Path
 from posattn.errors import PosattnError
 from posattn.files import write_whole
 from posattn.train import identity
-from posattn.train.checkpoint import begun, forget
+from posattn.train.fleet.checkpoint import begun, forget
 
 
 def trial_folders(folder: Path) -> list[Path]:

@@ -10,12 +10,12 @@ from typing import Any, TypeVar
 
 import torch
 
-import posattn
 from posattn.engine.interrupt import Interrupted, Stop
 from posattn.engine.progress import Reporter
 from posattn.engine.store import SOURCE, Store, task_source
 from posattn.train import Checkpoints, Fleet, Score, Trial
-from posattn.train.checkpoint import sources
+from posattn.train.fleet.checkpoint import sources
+from posattn.version import __version__
 
 #: Seconds between two looks at the loss, which wait for the device.
 REPORT_EVERY = 0.5
@@ -123,7 +123,7 @@ class Training:
                 "fleet": len(fleet.trials),
                 "beside": self.beside,
                 "seconds": seconds,
-                "version": posattn.__version__,
+                "version": __version__,
                 "torch": str(torch.__version__),
             }
             about = {SOURCE: source} if source is not None else {}

@@ -19,7 +19,7 @@ from posattn import checks, tasks
 from posattn.engine import older
 from posattn.errors import PosattnError, kind_of, require
 from posattn.files import make_folder, write_whole
-from posattn.nn.parts import Params
+from posattn.nn.functional import Params
 from posattn.nn.weights import write_weights
 from posattn.tasks.source import same, source_hash
 from posattn.train import Trial, identity

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from posattn.checks import choice
 from posattn.errors import PosattnError, require, unknown
-from posattn.nn.parts import Init, Params
+from posattn.nn.functional import Init, Params
 
 ARCHITECTURES: dict[str, type["Architecture"]] = {}
 

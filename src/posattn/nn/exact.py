@@ -13,7 +13,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from posattn.errors import require
-from posattn.nn.parts import Params
+from posattn.nn.functional import Params
 from posattn.nn.positional import Positional, PositionalTransformer
 
 

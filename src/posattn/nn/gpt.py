@@ -24,8 +24,7 @@ from torch.nn.functional import scaled_dot_product_attention
 from posattn.checks import choice, keep_switches, keep_whole
 from posattn.errors import require
 from posattn.nn.architecture import Architecture, check_codes, check_heads, half
-from posattn.nn.model import Model
-from posattn.nn.parts import (
+from posattn.nn.functional import (
     Init,
     Params,
     affine,
@@ -38,6 +37,7 @@ from posattn.nn.parts import (
     split_heads,
     uncut,
 )
+from posattn.nn.module import Model
 
 DEVIATION = 0.02
 
@@ -108,8 +108,8 @@ class Gpt(Architecture):
 
     def fused(self, p: Params, *inputs: Tensor) -> Float[Tensor, "replicas batch nodes vocabulary"]:
         """The same with what costs most as Triton kernels, rounded to TF32 on a GPU. Can be differentiated once."""
-        from posattn.nn.causal import causal_attention
-        from posattn.nn.residual import residual
+        from posattn.nn.kernels.causal_attention import causal_attention
+        from posattn.nn.kernels.gpt_mlp import residual
 
         return self._through(p, *inputs, attend=causal_attention, follow=residual)
 

@@ -9,8 +9,8 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from posattn.errors import PosattnError, require
+from posattn.nn.functional import affine, linear
 from posattn.nn.numeric import middle_maps
-from posattn.nn.parts import affine, linear
 from posattn.nn.positional import PositionalTransformer
 
 

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from jaxtyping import Float
 from torch import Tensor
 
-from posattn.nn.model import NumericModel
+from posattn.nn.functional import Params, affine, attention_weights, split_heads
+from posattn.nn.module import NumericModel
 from posattn.nn.numeric import Numeric, layer
-from posattn.nn.parts import Params, affine, attention_weights, split_heads
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,7 +16,7 @@ from posattn import encodings
 from posattn.checks import finite, keep_switches, keep_whole, whole
 from posattn.errors import kind_of, require, unknown
 from posattn.nn.architecture import Architecture, check_heads
-from posattn.nn.parts import Init, Params, affine, linear, linear_init, merge_heads, split_heads, xavier_init
+from posattn.nn.functional import Init, Params, affine, linear, linear_init, merge_heads, split_heads, xavier_init
 
 #: The name of an encoding or of constants that were passed as a matrix.
 GIVEN = "given"

@@ -21,10 +21,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from posattn.nn.mixing import columns, expanded_layer, mixed_layer, with_identity
-from posattn.nn.model import NumericModel
+from posattn.nn.fast.positional_layer import columns, expanded_layer, mixed_layer, with_identity
+from posattn.nn.functional import Params, affine, attention_weights, linear, split_heads
+from posattn.nn.module import NumericModel
 from posattn.nn.numeric import Numeric, fold, folded_decoder, layer, middle_maps
-from posattn.nn.parts import Params, affine, attention_weights, linear, split_heads
 
 if TYPE_CHECKING:
     from posattn.nn.hardened import HardenedTransformer

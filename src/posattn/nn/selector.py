@@ -27,9 +27,9 @@ from posattn import encodings
 from posattn.checks import choice, finite, keep_real, keep_whole
 from posattn.errors import PosattnError, require
 from posattn.nn.architecture import Architecture
-from posattn.nn.codes import Codes, Fixed, OneHot, Stochastic
-from posattn.nn.model import Model
-from posattn.nn.parts import Init, Params
+from posattn.nn.functional import Init, Params
+from posattn.nn.module import Model
+from posattn.nn.token_encodings import Codes, Fixed, OneHot, Stochastic
 
 ENCODINGS = ("one-hot", "near-orthogonal", "stochastic")
 KEYS = ("tokens", "with-query")
@@ -151,7 +151,7 @@ class Selector(Architecture):
 
     def fused(self, p: Params, *inputs: Tensor) -> Float[Tensor, "replicas batch dim"]:
         """The same with stochastic encodings that are never written down, by Triton kernels."""
-        from posattn.nn.signed import attend_signs
+        from posattn.nn.kernels.sign_attention import attend_signs
 
         return self._answer(p, *inputs, attend=attend_signs)
 

@@ -17,10 +17,10 @@ from torch import Tensor
 
 from posattn.checks import keep_switches
 from posattn.errors import require
-from posattn.nn.attending import attending_layer
-from posattn.nn.model import NumericModel
+from posattn.nn.fast.standard_layer import attending_layer
+from posattn.nn.functional import Params, affine, attention_weights, linear, split_heads
+from posattn.nn.module import NumericModel
 from posattn.nn.numeric import FoldedLayer, Numeric, fold, folded_decoder, layer, middle_maps
-from posattn.nn.parts import Params, affine, attention_weights, linear, split_heads
 from posattn.nn.rotary import rotate
 
 #: Most nodes, and widest state, that the Triton kernel takes; in 16 bits it came out wrong on an H200 beyond 32 nodes.
@@ -91,7 +91,7 @@ class Standard(Numeric):
         self, p: Params, *inputs: Tensor, dtype: torch.dtype | None = None
     ) -> Float[Tensor, "replicas batch length out_dim"]:
         """The folded form with one Triton kernel a layer; products in TF32, or in `dtype`."""
-        from posattn.nn.fused import standard_layer
+        from posattn.nn.kernels.standard_layer import standard_layer
 
         (x,) = inputs
         state = self.inputs(p, x).to(dtype or x.dtype)

@@ -12,16 +12,16 @@ from posattn.files import make_folder, write_whole
 from posattn.nn import PositionalTransformer, Selector, load
 from posattn.report.figures import FORMATS, attention_map, curves, rendered, weight_maps
 from posattn.report.page import page
-from posattn.studies import table
-from posattn.studies.computed import Computed
-from posattn.studies.results import Results
+from posattn.studies.core import table
+from posattn.studies.core.computed import Computed
+from posattn.studies.core.results import Results
 from posattn.train import Trial
 from posattn.train.streams import stream
 
 
 def write(results: Results, out: str | os.PathLike[str] = "runs") -> Path:
     """Write a study's report below `out`/reports and give back the path of its page."""
-    checks.instance("results", results, Results, fix="pass what posattn.studies.results.run gives")
+    checks.instance("results", results, Results, fix="pass what posattn.studies.core.results.run gives")
     folder = Store(out).folder / "reports" / results.study.name
     make_folder(folder)
     write_whole(folder / "table.md", table.markdown(results).encode())

@@ -13,9 +13,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from posattn.studies.base import Panel
-from posattn.studies.computed import Computed
-from posattn.studies.results import Point, Results
+from posattn.studies.core.computed import Computed
+from posattn.studies.core.results import Point, Results
+from posattn.studies.core.study import Panel
 
 FORMATS = ("png", "svg", "pdf")
 LETTER = 0.064  # inches, a letter's mean width in a legend

@@ -3,8 +3,8 @@
 import base64
 from html import escape
 
-from posattn.studies import table
-from posattn.studies.results import Results
+from posattn.studies.core import table
+from posattn.studies.core.results import Results
 
 STYLE = """
 :root { color-scheme: light dark; --line: #8884; --soft: #8881; }

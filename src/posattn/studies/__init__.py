@@ -1,6 +1,8 @@
 """Which trials answer which question: one file a study, named after the question."""
 
-from posattn.studies import (
+from posattn.studies.core.study import PRESETS, REGISTRY, Case, Study, get
+from posattn.studies.length import stochastic_length
+from posattn.studies.positional import (
     ablation,
     accuracy,
     bounds_vs_gap,
@@ -13,7 +15,9 @@ from posattn.studies import (
     sample_complexity,
     sizes,
     small_standard,
-    stochastic_length,
+    variable_length,
+)
+from posattn.studies.selection import (
     sts_adam,
     sts_bound,
     sts_choices,
@@ -22,9 +26,7 @@ from posattn.studies import (
     sts_heatmap,
     sts_length,
     sts_ood,
-    variable_length,
 )
-from posattn.studies.base import PRESETS, REGISTRY, Case, Study, get
 
 __all__ = [
     "PRESETS",

@@ -1,0 +1,1 @@
+"""Programs that come with posattn, and what they are built from."""

@@ -1,0 +1,1 @@
+"""A program as a picture and as a trace of its registers."""

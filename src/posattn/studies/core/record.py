@@ -1,0 +1,128 @@
+"""What a study was asked for: which preset and options, which tasks, how many seeds of each model.
+
+It says which trials a report looks for; the report shows all of them that the store has, whichever command made them.
+So tasks, models and seeds may be added one by one. Another preset or other options begin a new record; another language
+model begins its own arms anew.
+"""
+
+import json
+import shlex
+from collections.abc import Collection, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from posattn.engine import Store
+from posattn.errors import PosattnError, require
+from posattn.files import make_folder, write_whole
+from posattn.studies.core.study import Study, get
+
+#: Raised when older versions can no longer read a record. Format 2 knew fewer choices (`Study.formerly`).
+FORMAT = 3
+
+#: What must agree for two records to be of the same run.
+_SAME = ("study", "preset", "choices")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Record:
+    """One study as it was run."""
+
+    study: str
+    preset: str
+    tasks: tuple[str, ...]
+    language_model: str | None = None
+    choices: dict[str, str] = field(default_factory=dict)  # those that are not the study's defaults
+    seeds: dict[str, int] = field(default_factory=dict)  # by arm, the most that were asked for
+    left_out: dict[str, str] = field(default_factory=dict)  # arms that could not be run, and why
+
+    def joined(self, older: "Record | None", *, readers: Collection[str] = ()) -> "Record":
+        """This record and what an older one has besides, where both are of the same preset and options.
+
+        `readers` are the arms that are language models: another language model leaves nothing of them.
+        """
+        if older is None or any(getattr(self, name) != getattr(older, name) for name in _SAME):
+            return self
+        model = self.language_model or older.language_model
+        gone = readers if model != older.language_model else ()
+        seeds = {arm: count for arm, count in older.seeds.items() if arm not in gone}
+        seeds |= {arm: max(count, seeds.get(arm, 0)) for arm, count in self.seeds.items()}
+        left_out = {arm: why for arm, why in older.left_out.items() if arm not in gone} | self.left_out
+        left_out = {arm: why for arm, why in left_out.items() if arm not in seeds}
+        tasks = tuple(dict.fromkeys((*older.tasks, *self.tasks))) if older.tasks and self.tasks else ()
+        return replace(self, tasks=tasks, language_model=model, seeds=seeds, left_out=left_out)
+
+    def commands(self, study: Study, counts: Mapping[str, Mapping[str, int]]) -> list[str]:
+        """The commands that give so many seeds of each model, by task."""
+        alike: dict[tuple[tuple[str, int], ...], list[str]] = {}
+        for task, models in counts.items():
+            alike.setdefault(tuple(models.items()), []).append(task)
+        found = []
+        for models, tasks in alike.items():
+            arms = set(study.arms(tuple(tasks), self.preset))
+            by_count: dict[int, list[str]] = {}
+            for arm, count in models:
+                by_count.setdefault(count, []).append(arm)
+            named = [] if set(tasks) == set(study.tasks) else tasks
+            found += [self._command(named, [] if set(some) == arms else some, n) for n, some in by_count.items()]
+        return found
+
+    def _command(self, tasks: list[str], arms: list[str], seeds: int) -> str:
+        words = ["posattn", "run", self.study]
+        words += [word for task in tasks for word in ("--task", task)]
+        words += [word for arm in arms for word in ("--model", arm)]
+        words += ["--preset", self.preset, "--seeds", str(seeds)]
+        words += [word for name, value in self.choices.items() for word in ("--option", f"{name}={value}")]
+        words += ["--gpt2", self.language_model] if self.language_model else []
+        return shlex.join(words)
+
+
+def path_of(store: Store, study: str) -> Path:
+    return store.folder / "studies" / f"{study}.json"
+
+
+def recorded(store: Store) -> list[str]:
+    """The studies that were run below a folder."""
+    return sorted(path.stem for path in (store.folder / "studies").glob("*.json"))
+
+
+def write(store: Store, record: Record) -> None:
+    path = path_of(store, record.study)
+    make_folder(path.parent)
+    write_whole(path, json.dumps({"format": FORMAT} | asdict(record)).encode())
+
+
+def read(store: Store, study: str) -> Record | None:
+    """The record of a study's last run, if there was one."""
+    path = path_of(store, study)
+    if not path.is_file():
+        return None
+    try:
+        held = json.loads(path.read_bytes())
+        newer = isinstance(held["format"], int) and held["format"] > FORMAT
+        found = None if newer else _record(held)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise PosattnError(
+            f"'{path}' cannot be read ({error}): run the study again, posattn run {study}, what is finished is kept."
+        ) from None
+    require(not newer, f"'{path}' was written by a newer version of posattn: install that version.")
+    return found
+
+
+def _record(held: dict[str, Any]) -> Record:
+    """What `write` has written; an error where it is anything else."""
+    written = held.pop("format")
+    if written not in (2, FORMAT):
+        raise ValueError(f"it has format {written}, this version writes {FORMAT}")
+    held["tasks"] = tuple(held["tasks"])
+    found = Record(**held)
+    if written == 2:
+        found = replace(found, choices=dict(get(found.study).formerly) | found.choices)
+    counts = list(found.seeds.values())
+    if not counts or not all(isinstance(count, int) and count >= 1 for count in counts):
+        raise ValueError("it says of no model how many seeds it has")
+    if not isinstance(found.left_out, dict):
+        raise ValueError("it does not say why models were left out")
+    if not isinstance(found.choices, dict):
+        raise ValueError("it does not say what was chosen")
+    return found

@@ -1,0 +1,1 @@
+"""Experiments on inputs longer than those of training."""

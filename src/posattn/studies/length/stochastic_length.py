@@ -1,0 +1,87 @@
+"""Do stochastic encodings let a positional Transformer work on longer inputs than it was trained on?
+
+    posattn run stochastic-length --task sum                                    (minutes on two CPU cores)
+    posattn run stochastic-length --preset paper --device cuda                  (minutes on one H200)
+
+One step past both papers: the positional Transformer with numbers at places of a longer range, drawn anew for every
+sample, beside the same model with numbers at the first places. Trained on lengths 2 … 8, tested up to 32.
+"""
+
+from dataclasses import dataclass
+
+from posattn.nn import Placed
+from posattn.studies.core.study import Case, Study, register
+from posattn.studies.positional.numeric import RANGE
+from posattn.train import Data, Evaluation, Optimiser, Trial
+
+TRAINED = tuple(range(2, 9))
+TESTED = {"smoke": (8, 12), "quick": (8, 12, 16, 32), "paper": (8, 10, 12, 16, 24, 32)}
+ARMS = {"stochastic": "anywhere", "fixed": "first"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Protocol:
+    samples: int  # that are drawn at once; all of them are fresh
+    batch: int
+    steps: int
+    places: int = 32
+    encoding_dim: int = 32
+    embed_dim: int = 64
+    layers: int = 4
+    test_samples: int = 1000
+
+
+PROTOCOLS = {
+    "smoke": Protocol(samples=56, batch=8, steps=8, embed_dim=8, encoding_dim=8, layers=2, test_samples=16),
+    "quick": Protocol(samples=8960, batch=128, steps=3000),
+    "paper": Protocol(samples=35_840, batch=512, steps=30_000),
+}
+
+
+@register
+class StochasticLength(Study):
+    name = "stochastic-length"
+    question = "Do stochastic encodings let a positional Transformer work on longer inputs?"
+    answers = "one step past"
+    paper = "both papers"
+    axis = "length"
+    tasks = ("sum", "min", "max", "sort")
+    seeds = {"smoke": 2, "quick": 1, "paper": 3}
+    cost = {"smoke": "seconds", "quick": "5 min, 2 cores, a task", "paper": "10 min, H200"}
+    notes = (
+        "Both arms are the same model without biases, with 32 places in sinusoidal encodings; “stochastic” trains and "
+        "tests with places drawn anew for every sample, and no sample is seen twice; “fixed” with the first places, of "
+        "which it has seen eight.",
+        "Losses of different lengths are not on one scale: a sum of more numbers is larger.",
+    )
+
+    def places(self, case: Case, test_set: str) -> list[tuple[str, float]]:
+        return [(case.task, float(test_set.removeprefix("length ")))]
+
+    def cases(self, task: str, preset: str) -> list[Case]:
+        protocol = PROTOCOLS[preset]
+        found = []
+        for arm, placed in ARMS.items():
+            options = {"low": -RANGE, "high": RANGE, "places": protocol.places, "placed": placed}
+            trial = Trial(
+                task=task,
+                model=Placed(
+                    length=protocol.places,
+                    layers=protocol.layers,
+                    embed_dim=protocol.embed_dim,
+                    hidden_dim=protocol.embed_dim,
+                    encoding="sinusoidal",
+                    encoding_dim=protocol.encoding_dim,
+                    bias=False,
+                ),
+                data=Data(samples=protocol.samples, batch=protocol.batch, options=options, lengths=TRAINED, fresh=True),
+                optimiser=Optimiser(
+                    steps=protocol.steps, lr=1e-3, schedule="cosine", warmup=protocol.steps // 50, clip=1.0
+                ),
+                evaluation=Evaluation(
+                    samples=protocol.test_samples,
+                    sets={f"length {length}": options | {"length": length} for length in TESTED[preset]},
+                ),
+            )
+            found.append(Case(task=task, arm=arm, trial=trial))
+        return found

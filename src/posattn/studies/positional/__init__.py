@@ -1,0 +1,1 @@
+"""The experiments of Back de Luca et al. 2025."""

@@ -1,0 +1,33 @@
+"""Which part of the positional Transformer makes it generalise?
+
+    posattn run ablation --preset quick --task sum                              (minutes on two CPU cores)
+    posattn run ablation --preset paper --device cuda                           (an hour on one H200)
+
+Back de Luca et al. 2025, appendix, models M0 … M5 (`posattn.nn.ablations`). No figures were published as numbers.
+"""
+
+from posattn.nn import ABLATIONS, ablation
+from posattn.studies.core.study import Case, Study, register
+from posattn.studies.positional.numeric import PROTOCOLS, TASKS, sizes, trial
+
+
+@register
+class Ablation(Study):
+    name = "ablation"
+    question = "Which part of the positional Transformer makes it generalise?"
+    answers = "appendix, M0–M5"
+    axis = "scale c"
+    tasks = TASKS
+    notes = ("; ".join(f"{name}: {entry[2]}" for name, entry in ABLATIONS.items()) + ".",)
+    cost = {"smoke": "seconds", "quick": "12 min, 2 cores, a task", "paper": "1 h, H200"}
+
+    def cases(self, task: str, preset: str) -> list[Case]:
+        protocol = PROTOCOLS[preset]
+        return [
+            Case(
+                task=task,
+                arm=name,
+                trial=trial(task, ablation(name, **sizes(protocol)).architecture, protocol),
+            )
+            for name in ABLATIONS
+        ]

@@ -1,0 +1,39 @@
+"""How often is an answer right, and not only close on average?
+
+    posattn run accuracy --preset quick --task sum                              (minutes on two CPU cores)
+    posattn run accuracy --preset paper --device cuda                           (20 minutes on one H200)
+
+Back de Luca et al. 2025, appendix: tested on integers; a sample counts when all its outputs are within
+rtol = atol = 0.1 of the target. The trials are those of `ood-scale` but for the test sets. No figures were published as
+numbers.
+"""
+
+import dataclasses
+
+from posattn.studies.core.study import Case, Study, register
+from posattn.studies.positional.numeric import PROTOCOLS, RANGE, TASKS, models, trial
+
+
+@register
+class Accuracy(Study):
+    name = "accuracy"
+    question = "How often is an answer right, and not only close on average?"
+    answers = "appendix, accuracy"
+    axis = "scale c"
+    metric = "metric"
+    measure = "accuracy"
+    tasks = TASKS
+    cost = {"smoke": "seconds", "quick": "5 min, 2 cores, a task", "paper": "20 min, H200"}
+
+    def cases(self, task: str, preset: str) -> list[Case]:
+        protocol = PROTOCOLS[preset]
+        sets = {
+            f"c={scale}": {"length": 8, "low": -RANGE * scale, "high": RANGE * scale, "integers": True}
+            for scale in protocol.scales
+        }
+        cases = []
+        for arm, model in models(protocol).items():
+            usual = trial(task, model, protocol)
+            evaluation = dataclasses.replace(usual.evaluation, sets=sets)
+            cases.append(Case(task=task, arm=arm, trial=dataclasses.replace(usual, evaluation=evaluation)))
+        return cases

@@ -1,0 +1,62 @@
+"""Compiled programs as one more model of a study: nothing is trained, the weights are right from the start."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
+
+import torch
+
+from posattn import tasks
+from posattn.compile import Compiled, compile, library
+from posattn.studies.core.computed import Computed
+from posattn.train import identity
+from posattn.train.fleet.data import draw
+from posattn.train.streams import stream
+from posattn.train.trial import Options
+
+#: The library's program for every task that has one.
+PROGRAMS = {"sum": "cumsum", "min": "cummin", "max": "cummax", "median": "cummedian", "sort": "sort"}
+PROGRAMS |= {"max-subarray": "max-subarray"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExactTrial(Computed):
+    """A compiled program to be tested like a trained model, on the same test sets for the same seed."""
+
+    kind: ClassVar[str] = "compiled"
+
+    task: str
+    length: int
+    domain: float
+    samples: int
+    sets: Mapping[str, Options] = field(default_factory=dict)
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        identity.settle(self)
+
+    @property
+    def labels(self) -> dict[str, Any]:
+        return super().labels | {"program": PROGRAMS[self.task]}
+
+    @property
+    def test_sets(self) -> list[str]:
+        return list(self.sets)
+
+    def seeded(self, seed: int) -> "ExactTrial":
+        return replace(self, seed=seed)
+
+    def compiled(self) -> Compiled:
+        return compile(library.get(PROGRAMS[self.task], self.length), domain=self.domain)
+
+    def scores(self) -> list[dict[str, Any]]:
+        """Those of the compiled model on the test sets."""
+        task, model = tasks.get(self.task), self.compiled()
+        found: list[dict[str, Any]] = []
+        for name, options in self.sets.items():
+            generator = stream(self.seed, f"test set {name}")
+            x, y = draw(task, self.samples, options, generator, torch.float32)
+            guess = model(x)
+            loss, metric = task.loss(guess, y).item(), task.metric(guess, y).item()
+            found.append({"set": name, "step": 0, "loss": loss, "metric": metric})
+        return found

@@ -1,0 +1,35 @@
+"""Does the choice of positional encoding matter?
+
+    posattn run encodings --preset quick --task sum                             (minutes on two CPU cores)
+    posattn run encodings --preset paper --device cuda                          (20 minutes on one H200)
+
+Back de Luca et al. 2025, appendix: one-hot, ±1 binary and sinusoidal encodings of the positional Transformer; here
+also a near-orthogonal one. No figures were published as numbers.
+"""
+
+from posattn.nn import Positional
+from posattn.studies.core.study import Case, Study, register
+from posattn.studies.positional.numeric import PROTOCOLS, TASKS, sizes, trial
+
+ENCODINGS = ("one-hot", "binary", "sinusoidal", "near-orthogonal")
+
+
+@register
+class Encodings(Study):
+    name = "encodings"
+    question = "Does the choice of positional encoding matter?"
+    answers = "appendix, encodings"
+    axis = "scale c"
+    tasks = TASKS
+    cost = {"smoke": "seconds", "quick": "5 min, 2 cores, a task", "paper": "20 min, H200"}
+
+    def cases(self, task: str, preset: str) -> list[Case]:
+        protocol = PROTOCOLS[preset]
+        return [
+            Case(
+                task=task,
+                arm=encoding,
+                trial=trial(task, Positional(**sizes(protocol), encoding=encoding), protocol),
+            )
+            for encoding in ENCODINGS
+        ]

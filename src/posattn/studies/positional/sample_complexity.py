@@ -1,0 +1,38 @@
+"""How many samples does each model need?
+
+    posattn run sample-complexity --preset quick --task sum                     (minutes on two CPU cores)
+    posattn run sample-complexity --preset paper --device cuda                  (hours on one H200)
+
+Back de Luca et al. 2025, Fig. 2: length 8, 5,000 … 50,000 samples, 2,001 epochs whatever their number, tested in
+distribution and at c = 3.
+"""
+
+from dataclasses import replace
+
+from posattn.studies.core.study import Case, Study, register
+from posattn.studies.positional.numeric import PROTOCOLS, TASKS, models, trial
+
+SAMPLES = {"smoke": (32, 64), "quick": (1_000, 5_000, 30_000), "paper": tuple(range(5_000, 50_001, 5_000))}
+
+
+@register
+class SampleComplexity(Study):
+    name = "sample-complexity"
+    question = "How many samples does each model need?"
+    answers = "Fig. 2"
+    axis = "training samples"
+    tasks = TASKS
+    cost = {"smoke": "seconds", "quick": "15 min, 2 cores, a task", "paper": "2 h, H200"}
+
+    def cases(self, task: str, preset: str) -> list[Case]:
+        cases = []
+        for samples in SAMPLES[preset]:
+            protocol = replace(PROTOCOLS[preset], samples=samples, scales=(3,))
+            if preset == "paper":
+                protocol = replace(protocol, steps=2001 * (samples // protocol.batch))
+            for arm, model in models(protocol).items():
+                reference = {"experiment": "sample", "arch": arm, "samples": samples} if arm != "homogeneous" else {}
+                cases.append(
+                    Case(task=task, arm=arm, x=samples, trial=trial(task, model, protocol), reference=reference)
+                )
+        return cases

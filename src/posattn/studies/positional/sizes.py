@@ -1,0 +1,39 @@
+"""Does the effect hold at other lengths?
+
+    posattn run sizes --preset quick --task sum                                 (minutes on two CPU cores)
+    posattn run sizes --preset paper --device cuda                              (hours on one H200)
+
+Back de Luca et al. 2025, appendix: length 2 … 64 with floor(log2 length) + 1 layers, tested at c = 3. Length 64 was
+planned there and never published.
+"""
+
+from dataclasses import replace
+
+from posattn.studies.core.study import Case, Study, register
+from posattn.studies.positional.numeric import PROTOCOLS, TASKS, models, trial
+
+LENGTHS = {"smoke": (2, 4), "quick": (2, 4, 8, 16), "paper": (2, 4, 8, 16, 32, 64)}
+
+
+@register
+class Sizes(Study):
+    name = "sizes"
+    question = "Does the effect hold at other lengths?"
+    answers = "appendix"
+    axis = "length"
+    tasks = TASKS
+    cost = {"smoke": "seconds", "quick": "20 min, 2 cores, a task", "paper": "4 h, H200"}
+
+    def cases(self, task: str, preset: str) -> list[Case]:
+        protocol = replace(PROTOCOLS[preset], scales=(3,))
+        return [
+            Case(
+                task=task,
+                arm=arm,
+                x=length,
+                trial=trial(task, model, protocol, length=length),
+                reference={"experiment": "size", "arch": arm, "n": length} if arm != "homogeneous" else {},
+            )
+            for length in LENGTHS[preset]
+            for arm, model in models(protocol, length=length).items()
+        ]

@@ -1,0 +1,41 @@
+"""Is the standard Transformer only too large, and would a smaller one generalise?
+
+    posattn run small-standard --preset quick                                   (minutes on two CPU cores)
+    posattn run small-standard --preset paper --device cuda                     (half an hour on one H200)
+
+Back de Luca et al. 2025, appendix: standard Transformers with MLPs of width 2 … 16 and 1 or 4 layers, on sum and min.
+"""
+
+from posattn.nn import Standard
+from posattn.studies.core.study import Case, Study, register
+from posattn.studies.positional.numeric import PROTOCOLS, sizes, trial
+
+WIDTHS = {"smoke": (2, 4), "quick": (2, 16), "paper": (2, 4, 8, 16)}
+EXPERIMENTS = {1: "small_one_layer", 4: "small_log_layers"}
+
+
+@register
+class SmallStandard(Study):
+    name = "small-standard"
+    question = "Is the standard Transformer only too large?"
+    answers = "appendix, small networks"
+    axis = "scale c"
+    tasks = ("sum", "min")
+    cost = {"smoke": "seconds", "quick": "8 min, 2 cores", "paper": "30 min, H200"}
+
+    def cases(self, task: str, preset: str) -> list[Case]:
+        protocol = PROTOCOLS[preset]
+        return [
+            Case(
+                task=task,
+                arm=f"{layers} deep, {width} wide",
+                trial=trial(task, Standard(**sizes(protocol, layers=layers, hidden_dim=width)), protocol),
+                reference={
+                    "experiment": experiment,
+                    "arch": "standard",
+                    "layers_or_width": f"layers{layers}_mlp{width}",
+                },
+            )
+            for layers, experiment in EXPERIMENTS.items()
+            for width in WIDTHS[preset]
+        ]

@@ -1,0 +1,57 @@
+"""Can one model serve inputs of every length up to its own?
+
+    posattn run variable-length --preset quick --task sum                       (minutes on two CPU cores)
+    posattn run variable-length --preset paper --device cuda                    (hours on one H200)
+
+Back de Luca et al. 2025, appendix: lengths 1 … 8 in equal shares, 500,000 samples in batches of 2,048 of one length,
+lr 1e-4, tested on 2,000 samples over all lengths.
+"""
+
+import dataclasses
+
+from posattn.studies.core.study import Case, Study, register
+from posattn.studies.positional.numeric import PROTOCOLS, TASKS, models, test_sets, trial
+
+LENGTHS = tuple(range(1, 9))
+
+
+@register
+class VariableLength(Study):
+    name = "variable-length"
+    question = "Can one model serve inputs of every length up to its own?"
+    answers = "appendix, variable length"
+    axis = "scale c"
+    tasks = TASKS
+    cost = {"smoke": "seconds", "quick": "10 min, 2 cores, a task", "paper": "5 h, H200"}
+    notes = (
+        "Our losses are means over the eight lengths. Published test losses are sums over eight batches of one length "
+        "each, and are divided by 8 here.",
+    )
+
+    def cases(self, task: str, preset: str) -> list[Case]:
+        protocol = PROTOCOLS[preset]
+        cases = []
+        for arm, model in models(protocol).items():
+            usual = trial(task, model, protocol)
+            samples, batch, steps, lr = protocol.samples, protocol.batch, protocol.steps, protocol.lr
+            if preset == "paper":
+                samples, batch, lr = 500_000, 2048, 1e-4
+                steps = 2001 * len(LENGTHS) * (samples // len(LENGTHS) // batch)
+            options = {name: value for name, value in usual.data.options.items() if name != "length"}
+            data = dataclasses.replace(
+                usual.data, samples=samples, batch=min(batch, samples // 8), lengths=LENGTHS, options=options
+            )
+            sets = {
+                f"{name}, length {length}": where
+                for length in LENGTHS
+                for name, where in test_sets(protocol, length=length).items()
+            }
+            changed = dataclasses.replace(
+                usual,
+                data=data,
+                optimiser=dataclasses.replace(usual.optimiser, steps=steps, lr=lr),
+                evaluation=dataclasses.replace(usual.evaluation, sets=sets, samples=protocol.test_samples // 4),
+            )
+            reference = {"experiment": "variable_length_scale", "arch": arm} if arm != "homogeneous" else {}
+            cases.append(Case(task=task, arm=arm, trial=changed, reference=reference, divisor=len(LENGTHS)))
+        return cases

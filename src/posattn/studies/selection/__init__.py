@@ -1,0 +1,1 @@
+"""The experiments of Wang et al. 2024."""

@@ -1,0 +1,48 @@
+"""What is left of random first weights?
+
+    posattn run sts-heatmap                                                     (minutes on two CPU cores)
+    posattn run sts-heatmap --preset paper --device cuda                        (a minute on one H200)
+
+Wang et al. 2024, Fig. 3: W and V before and after, from random weights; only the position block of W and the token
+block of V grow. The report shows both matrices as pictures, the tables their blocks' sizes.
+"""
+
+import dataclasses
+
+from posattn.studies.core.study import Case, Panel, register
+from posattn.studies.selection.protocol import PROTOCOLS, SelectionStudy
+
+#: In the place of the protocol's: the picture does not change any more.
+STEPS = {"smoke": 8, "quick": 2000, "paper": 30_000}
+#: Of the first weights; the paper's is not known.
+DEVIATION = 0.05
+BLOCKS = ("W tokens", "W positions", "V tokens", "V positions")
+
+
+@register
+class StsHeatmap(SelectionStudy):
+    name = "sts-heatmap"
+    question = "What is left of random first weights?"
+    answers = "Fig. 3"
+    cost = {"smoke": "seconds", "quick": "2 min, 2 cores", "paper": "2 min, H200"}
+    notes = (
+        f"First weights are normal with deviation {DEVIATION}. A block's size is the root mean square of its entries; "
+        "columns of W that meet x_query = 0 are never used and not held.",
+        "Published: only W's position block and V's token block survive.",
+    )
+
+    def panels(self, preset: str) -> tuple[Panel, ...]:
+        sizes = tuple(Panel(title=f"size of {block}", score=f"norm {block}") for block in BLOCKS)
+        cosines = tuple(
+            Panel(title=f"cosine of {m} with {m}*", score=f"cosine {m}", log=False, level=1.0,
+                  level_label="published: → 1")
+            for m in ("W", "V")
+        )  # fmt: skip
+        return *sizes, *cosines
+
+    def cases(self, task: str, preset: str) -> list[Case]:
+        protocol = dataclasses.replace(PROTOCOLS[preset], steps=STEPS[preset])
+        return [
+            self.case(self.trial(protocol, encoding, deviation=DEVIATION))
+            for encoding in ("near-orthogonal", "stochastic")
+        ]

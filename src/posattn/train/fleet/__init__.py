@@ -1,0 +1,1 @@
+"""A fleet trains many trials of one shape as one batched program."""

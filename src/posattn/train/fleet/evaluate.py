@@ -1,0 +1,60 @@
+"""Scores of a fleet on its test sets: all replicas and, where their shapes agree, all sets in one forward pass."""
+
+from collections import defaultdict
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from posattn import tasks
+from posattn.train.fleet.data import draw
+from posattn.train.streams import stream
+from posattn.train.trial import Trial
+
+
+class Score(NamedTuple):
+    """One replica's loss and metric on one test set."""
+
+    loss: float
+    metric: float
+
+
+class TestSets:
+    """The test sets of all replicas, drawn once, each replica's from streams of its own."""
+
+    __test__ = False  # no test case, whatever pytest thinks of the name
+
+    def __init__(self, trials: list[Trial], *, device: torch.device, dtype: torch.dtype) -> None:
+        self.task = tasks.get(trials[0].task, **trials[0].task_options)
+        self.samples = trials[0].evaluation.samples
+        groups: dict[tuple[torch.Size, ...], list[tuple[str, list[Tensor]]]] = defaultdict(list)
+        for name in trials[0].evaluation.sets:
+            drawn = [
+                draw(
+                    tasks.get(trial.task, **trial.task_options),
+                    self.samples,
+                    trial.test_options(name),
+                    stream(trial.seed, f"test set {name}", device=device),
+                    dtype,
+                )
+                for trial in trials
+            ]
+            stacked = [torch.stack(slot) for slot in zip(*drawn, strict=True)]
+            groups[tuple(tensor.shape for tensor in stacked)].append((name, stacked))
+        self.groups = [
+            ([name for name, _ in group], [torch.cat(slot, dim=1) for slot in zip(*(t for _, t in group), strict=True)])
+            for group in groups.values()
+        ]
+
+    def chunk(self, start: int, end: int) -> list[tuple[list[str], list[Tensor]]]:
+        """The sets of some of the replicas."""
+        return [(names, [tensor[start:end] for tensor in tensors]) for names, tensors in self.groups]
+
+    def scores(self, names: list[str], prediction: Tensor, target: Tensor) -> dict[str, list[Score]]:
+        """Cut a joint prediction into its sets and score each replica on each of them."""
+        found = {}
+        pairs = zip(prediction.split(self.samples, dim=1), target.split(self.samples, dim=1), strict=True)
+        for name, (guess, truth) in zip(names, pairs, strict=True):
+            losses, metrics = self.task.loss(guess, truth).tolist(), self.task.metric(guess, truth).tolist()
+            found[name] = [Score(loss, metric) for loss, metric in zip(losses, metrics, strict=True)]
+        return found

@@ -1,0 +1,268 @@
+"""A fleet: trials of one shape, trained together as one batched program.
+
+Replica k of a fleet gives the result of trial k alone, up to rounding: it has its own weights, data, shuffling,
+learning rate and schedule, and nothing it computes depends on the others. A product over several replicas may be added
+up in another order than that of one, so the last bits may differ. A replica whose loss or gradient is no longer finite
+is marked and frozen, and the others go on.
+"""
+
+import dataclasses
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import torch
+
+from posattn import checks, devices, tasks
+from posattn.errors import PosattnError, require
+from posattn.nn.functional import Params
+from posattn.train.fleet.cpu import Workers, chunk_size, keep_freed_memory, without_tiny_numbers
+from posattn.train.fleet.data import Batch, FleetData
+from posattn.train.fleet.evaluate import Score, TestSets
+from posattn.train.fleet.grouping import sample_shapes
+from posattn.train.fleet.optimiser import Update
+from posattn.train.fleet.parameters import FlatParameters
+from posattn.train.fleet.schedule import Schedule
+from posattn.train.streams import stream
+from posattn.train.trial import Trial
+
+#: Test samples that go through a model at once, or a training batch's number where that is larger.
+EVALUATED_TOGETHER = 250
+
+#: Steps that run before a CUDA graph is captured; their effect is undone.
+WARM_UP = 3
+
+
+def shape_key(trial: Trial) -> tuple[Any, ...]:
+    """What trials must have in common to be one fleet."""
+    checks.instance("trial", trial, Trial, fix="describe a run, as posattn.train.Trial(task='sum', …)")
+    data, evaluation = trial.data, trial.evaluation
+    task = tasks.get(trial.task, **trial.task_options)
+    return (
+        ("model", trial.model.family()),
+        ("loss", f"{type(task).loss.__qualname__} {getattr(task, 'kappa', '')}"),
+        ("batch", data.batch),
+        ("data", (data.fresh, data.lengths)),
+        ("samples", sample_shapes(trial)),
+        ("optimiser", dataclasses.replace(trial.optimiser, lr=1.0)),
+        ("evaluation", (evaluation.samples, evaluation.every, sorted(evaluation.sets))),
+        ("precision", trial.precision),
+    )
+
+
+class Fleet:
+    """Trials of one shape and step count, trained together. `run()` trains, `scores()` evaluates."""
+
+    def __init__(self, trials: list[Trial], *, device: str | torch.device = "auto") -> None:
+        checks.several("trials", trials, Trial, fix="pass a list of posattn.train.Trial")
+        require(len(trials) >= 1, "trials=[]: a fleet needs at least one trial.")
+        key = shape_key(trials[0])
+        for trial in trials[1:]:
+            for (name, first), (_, other) in zip(key, shape_key(trial), strict=True):
+                require(
+                    first == other,
+                    f"trials {trials[0].id} and {trial.id} differ in their {name}, so they are no fleet: "
+                    f"{first} against {other}. posattn.engine.run sorts trials into fleets by itself.",
+                )
+        self.trials = trials
+        self.device = devices.resolve(device)
+        self.precision = trials[0].precision
+        self.steps = trials[0].optimiser.steps
+        dtype = torch.float64 if self.precision == "float64" else torch.float32
+        cuda = self.device.type == "cuda"
+        if not cuda:
+            keep_freed_memory()
+        size = len(trials) if cuda else chunk_size(trials[0], len(trials))
+        self.parameters = FlatParameters([t.model for t in trials], [self._first(t, dtype) for t in trials], chunk=size)
+        for name in self.parameters.architecture.measures(self.parameters.chunks[0]):
+            taken = name in trials[0].evaluation.sets
+            require(not taken, f"a test set is called '{name}', which is a figure of the weights: rename it.")
+        precision = devices.arithmetic(self.device, self.precision)
+        self.forward = self.parameters.architecture.form(device=self.device, precision=precision)
+        self.workers = Workers(1 if cuda else len(self.parameters.spans))
+        self.task = tasks.get(trials[0].task, **trials[0].task_options)
+        self.data = FleetData(trials, device=self.device, dtype=dtype)
+        self.tests = TestSets(trials, device=self.device, dtype=dtype)
+        rates = torch.tensor([t.optimiser.lr for t in trials], dtype=dtype, device=self.device)
+        batches = torch.tensor([t.data.batches for t in trials], device=self.device)
+        self.schedule = Schedule(trials[0].optimiser, rates, batches)
+        self.update = Update(trials[0].optimiser, self.parameters)
+        self.step = 0
+        self.loss = torch.zeros_like(rates)
+        self.counter = torch.zeros((), dtype=torch.int64, device=self.device)
+        self.visits = [torch.zeros_like(self.counter) for _ in self.data.parts]
+        self.alive = torch.ones(len(trials), dtype=torch.bool, device=self.device)
+        self.diverged_at = torch.full((len(trials),), -1, dtype=torch.int64, device=self.device)
+        self._graphs: dict[int, Callable[[], None]] = {}
+
+    def _first(self, trial: Trial, dtype: torch.dtype) -> Params:
+        first = trial.model.init(stream(trial.seed, "weights"))
+        return {name: tensor.to(self.device, dtype) for name, tensor in first.items()}
+
+    def state(self) -> Params:
+        """Every tensor that the next step depends on, by name; weights and data order follow from it and the seeds."""
+        return {
+            "values": self.parameters.values,
+            "alive": self.alive,
+            "diverged_at": self.diverged_at,
+            **{f"update.{name}": tensor for name, tensor in self.update.state.items()},
+            **{f"schedule.{name}": tensor for name, tensor in self.schedule.state.items()},
+        }
+
+    def restore(self, state: Params, step: int) -> None:
+        """Go back to a state that `state()` gave before the step with this number."""
+        for name, tensor in self.state().items():
+            require(
+                name in state and state[name].shape == tensor.shape and state[name].dtype == tensor.dtype,
+                f"the saved state has no '{name}' of shape {tuple(tensor.shape)} and {tensor.dtype}.",
+            )
+        for name, tensor in self.state().items():
+            tensor.copy_(state[name])
+        self.step = step
+        self.counter.fill_(step)
+        for visit, count in zip(self.visits, self.data.given(step), strict=True):
+            visit.fill_(count)
+
+    def run(self, until: int | None = None) -> Iterator[int]:
+        """Train, yielding the number of steps done after each one. Nothing waits for the device in between."""
+        while self.step < (self.steps if until is None else min(self.steps, until)):
+            part = self.data.turn(self.step)
+            self.data.parts[part].prepare(self.data.given(self.step)[part])
+            with self._arithmetic():
+                self._advance(part)
+            self.step += 1
+            yield self.step
+
+    def _advance(self, part: int) -> None:
+        if self.device.type != "cuda":
+            with self.workers.undisturbed():
+                self._step(part)
+            return
+        if part not in self._graphs:
+            self._graphs[part] = self._capture(part)
+        self._graphs[part]()
+
+    def _step(self, part: int) -> None:
+        """One step as device work alone: it reads its number, its batch and its state from tensors."""
+        batch = self.data.parts[part].take(self.visits[part])
+        self.workers.each(partial(self._differentiate, batch), len(self.parameters.spans))
+        with torch.no_grad():
+            finite = self.update.healthy() & self.loss.isfinite()
+            self.diverged_at.copy_(torch.where(self.alive & ~finite, self.counter, self.diverged_at))
+            self.alive.logical_and_(finite)
+            self.update.apply(self.counter, self.schedule.rate(self.counter), self.alive)
+            self.schedule.observe(self.counter, self.loss)
+            self.counter.add_(1)
+            self.visits[part].add_(1)
+
+    def _differentiate(self, batch: Batch, chunk: int) -> None:
+        """Loss and gradient of one chunk of replicas."""
+        start, end = self.parameters.spans[chunk]
+        prediction = self.forward(self.parameters.chunks[chunk], *(x[start:end] for x in batch.inputs))
+        loss = self.task.loss(prediction.to(self.loss.dtype), batch.target[start:end])
+        self.parameters.backward(chunk, loss.sum())
+        self.loss[start:end] = loss.detach()
+
+    def _capture(self, part: int) -> Callable[[], None]:
+        """Record one step as a CUDA graph; the steps that warm up for it leave no trace."""
+        kept = {name: tensor.clone() for name, tensor in self.state().items()}
+        side = torch.cuda.Stream()
+        graph = torch.cuda.CUDAGraph()
+        try:
+            side.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(side):
+                for _ in range(WARM_UP):
+                    self._step(part)
+            torch.cuda.current_stream().wait_stream(side)
+            with _own_workspace(), torch.cuda.graph(graph):
+                self._step(part)
+        finally:
+            self.restore(kept, self.step)
+        return graph.replay
+
+    @contextmanager
+    def _arithmetic(self) -> Iterator[None]:
+        """float32 products as the trial's precision says, whatever the process has set."""
+        if self.device.type != "cuda":
+            yield
+            return
+        matmul = torch.backends.cuda.matmul
+        before = matmul.fp32_precision
+        matmul.fp32_precision = "ieee" if self.precision in ("float32", "float64") else "tf32"
+        try:
+            yield
+        finally:
+            matmul.fp32_precision = before
+
+    @torch.no_grad()
+    def scores(self) -> list[dict[str, Score]]:
+        """Each replica's loss and metric on each of its test sets, and its training loss over the last epoch."""
+        found: list[dict[str, Score]] = [
+            {"train": Score(loss, float("nan"))} for loss in self.schedule.state["last_epoch_loss"].tolist()
+        ]
+        for (start, end), params in zip(self.parameters.spans, self.parameters.chunks, strict=True):
+            for name, values in self.parameters.architecture.measures(params).items():
+                for replica, value in enumerate(values.tolist(), start):
+                    found[replica][name] = Score(value, float("nan"))
+            for names, tensors in self.tests.chunk(start, end):
+                size = max(self.trials[0].data.batch, EVALUATED_TOGETHER)
+                pieces = zip(*(tensor.split(size, dim=1) for tensor in tensors[:-1]), strict=True)
+                with self._arithmetic(), without_tiny_numbers():
+                    prediction = torch.cat([self.forward(params, *piece) for piece in pieces], dim=1)
+                scored = self.tests.scores(names, prediction.to(self.loss.dtype), tensors[-1])
+                for name, scores in scored.items():
+                    for replica, score in enumerate(scores, start):
+                        found[replica][name] = score
+        return found
+
+    def weights(self, replica: int) -> Params:
+        """The weights of one replica as its own model holds them, on the CPU."""
+        last = len(self.trials) - 1
+        require(0 <= checks.whole("replica", replica) <= last, f"replica={replica}: this fleet has 0 … {last}.")
+        return {name: tensor.cpu() for name, tensor in self.parameters.replica(replica).items()}
+
+    def divergence(self) -> list[int | None]:
+        """The step at which each replica stopped being finite, if it did."""
+        return [None if step < 0 else step for step in self.diverged_at.tolist()]
+
+
+@contextmanager
+def _own_workspace() -> Iterator[None]:
+    """Have a graph that is captured here hold cuBLAS's scratch memory of its own.
+
+    PyTorch keeps one for the stream of all captures. Graphs that are replayed side by side would write into it at once,
+    and one that ends would free it for all.
+    """
+    torch._C._cuda_clearCublasWorkspaces()
+    try:
+        yield
+    finally:
+        torch._C._cuda_clearCublasWorkspaces()
+
+
+def bytes_per_replica(trial: Trial, device: torch.device) -> int:
+    """Device memory that one replica of such a fleet takes at its peak: measured on a fleet of one."""
+    torch.cuda.synchronize(device)
+    torch.cuda.reset_peak_memory_stats(device)
+    before = torch.cuda.memory_allocated(device)
+    fleet = Fleet([trial], device=device)
+    for number, part in enumerate(fleet.data.parts):
+        part.prepare(0)
+        with fleet._arithmetic():
+            fleet._step(number)
+    fleet.scores()
+    torch.cuda.synchronize(device)
+    return torch.cuda.max_memory_allocated(device) - before
+
+
+def fleet_sizes(count: int, *, each: int, free: int) -> list[int]:
+    """How many replicas go into each fleet when one takes `each` bytes of `free`: few fleets, of almost equal size."""
+    most = free // max(1, each)
+    if most < 1:
+        raise PosattnError(
+            f"one replica needs {each / 2**30:.2f} GiB and {free / 2**30:.2f} GiB of device memory are free: "
+            "use a smaller batch, or another device."
+        )
+    fleets = -(-count // most)
+    return [count // fleets + (index < count % fleets) for index in range(fleets)]

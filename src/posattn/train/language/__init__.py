@@ -1,0 +1,1 @@
+"""Pretrained language models, fine-tuned on the mixed-type tasks."""
