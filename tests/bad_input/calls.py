@@ -135,26 +135,38 @@ def scoring(name: str, shape: tuple[int, ...], **options: Any) -> Callable[[], A
 
 CALLS: dict[str, Callable[[], Arguments]] = {
     **dict.fromkeys(
-        ("nn.Positional", "nn.ExactPositional", "nn.Hybrid", "nn.Placed", "nn.Standard", "nn.PositionalTransformer"),
+        (
+            "nn.Positional",
+            "nn.ExactPositional",
+            "nn.Hybrid",
+            "nn.RandomPlaces",
+            "nn.Standard",
+            "nn.PositionalTransformer",
+        ),
         lambda: dict(SMALL),
     ),
     **dict.fromkeys(
-        ("nn.ExactPositionalTransformer", "nn.HybridTransformer", "nn.PlacedTransformer", "nn.StandardTransformer"),
+        (
+            "nn.ExactPositionalTransformer",
+            "nn.HybridTransformer",
+            "nn.RandomPlacesTransformer",
+            "nn.StandardTransformer",
+        ),
         lambda: dict(SMALL),
     ),
     **dict.fromkeys(
         ("nn.MixedPositional", "nn.MixedPositionalTransformer", "nn.MixedStandard", "nn.MixedStandardTransformer"),
         lambda: dict(MIXED),
     ),
-    **dict.fromkeys(("nn.Gpt", "nn.GPT"), lambda: {"length": 4, "embed_dim": 4, "heads": 2, "layers": 1}),
-    **dict.fromkeys(("nn.Connected", "nn.ConnectedNetwork"), lambda: {"length": 6, "dim": 2, "widths": (3,)}),
+    **dict.fromkeys(("nn.GPTArchitecture", "nn.GPT"), lambda: {"length": 4, "embed_dim": 4, "heads": 2, "layers": 1}),
+    **dict.fromkeys(("nn.FullyConnected", "nn.FullyConnectedNetwork"), lambda: {"length": 6, "dim": 2, "widths": (3,)}),
     **dict.fromkeys(("nn.Selector", "nn.SelectorTransformer"), lambda: dict(SELECTION)),
     "nn.GPT.forward": lambda: {"self": model("GPT", length=4, embed_dim=4, heads=2, layers=1), "tokens": TOKENS},
     "nn.GPT.check": lambda: {"self": small(), "inputs": (X,)},
     "nn.GPT.run": lambda: {"self": small(), "inputs": (X,)},
     "nn.GPT.save": lambda: {"self": small(), "path": "model.safetensors"},
-    "nn.ConnectedNetwork.forward": lambda: (
-        {"self": model("ConnectedNetwork", length=6, dim=2, widths=(3,))} | selection_inputs()
+    "nn.FullyConnectedNetwork.forward": lambda: (
+        {"self": model("FullyConnectedNetwork", length=6, dim=2, widths=(3,))} | selection_inputs()
     ),
     "nn.ExactPositionalTransformer.forward": lambda: {"self": small(), "x": X, "encoding": torch.eye(5)},
     "nn.MixedPositionalTransformer.forward": lambda: {
@@ -162,8 +174,8 @@ CALLS: dict[str, Callable[[], Arguments]] = {
         "characters": torch.zeros(2, 90, dtype=torch.int64),
         "numbers": torch.zeros(2, 8),
     },
-    "nn.PlacedTransformer.forward": lambda: {
-        "self": small("PlacedTransformer"),
+    "nn.RandomPlacesTransformer.forward": lambda: {
+        "self": small("RandomPlacesTransformer"),
         "x": X,
         "places": torch.arange(4).expand(2, 4),
     },

@@ -40,8 +40,8 @@ def weights(model: torch.nn.Module) -> list[torch.Tensor]:
 
 MADE: dict[str, Callable[[Any, Any], Any]] = {
     "Positional": lambda whole, real: nn.Positional(**{name: whole(size) for name, size in SMALL.items()}).to_json(),
-    "Gpt": lambda whole, real: nn.Gpt(layers=whole(1), embed_dim=whole(6)).to_json(),
-    "Connected": lambda whole, real: nn.Connected(widths=(whole(3), whole(2))).to_json(),
+    "GPTArchitecture": lambda whole, real: nn.GPTArchitecture(layers=whole(1), embed_dim=whole(6)).to_json(),
+    "FullyConnected": lambda whole, real: nn.FullyConnected(widths=(whole(3), whole(2))).to_json(),
     "Selector": lambda whole, real: nn.Selector(length=whole(9), query_scale=real(0.5)).to_json(),
     "PositionalTransformer": lambda whole, real: weights(
         nn.PositionalTransformer(**{name: whole(size) for name, size in SMALL.items()}, generator=seeded())

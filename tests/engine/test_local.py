@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import posattn
 from posattn import PosattnError, engine
 from posattn.engine import local, side_by_side
-from posattn.nn import Gpt, Positional, Standard
+from posattn.nn import GPTArchitecture, Positional, Standard
 from posattn.train import Checkpoints, Fleet, Trial
 from posattn.train.fleet.fleet import bytes_per_replica, fleet_sizes
 
@@ -90,7 +90,7 @@ def test_fleets_side_by_side_end_as_they_would_one_after_another(tmp_path, monke
 
 def test_bars_tell_the_depths_of_a_gpt_apart(tmp_path):
     noting = Noting()
-    models = [Gpt(embed_dim=6, layers=layers, positional=layers == 2) for layers in (1, 2)]
+    models = [GPTArchitecture(embed_dim=6, layers=layers, positional=layers == 2) for layers in (1, 2)]
     trials = [
         small_trial(task="khop", model=model, data={"options": {}}, evaluation={"sets": {"near": {}}})
         for model in models

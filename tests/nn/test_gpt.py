@@ -216,4 +216,4 @@ def test_a_form_of_gelu_that_there_is_not_is_refused():
 
 
 def test_models_with_different_forms_of_gelu_are_no_family():
-    assert gpt.Gpt(gelu="tanh").family() != gpt.Gpt().family()
+    assert gpt.GPTArchitecture(gelu="tanh").family() != gpt.GPTArchitecture().family()

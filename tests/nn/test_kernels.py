@@ -15,7 +15,15 @@ from typing import Any
 import pytest
 import torch
 
-from posattn.nn import Architecture, Gpt, Hybrid, Positional, PositionalTransformer, Standard, StandardTransformer
+from posattn.nn import (
+    Architecture,
+    GPTArchitecture,
+    Hybrid,
+    Positional,
+    PositionalTransformer,
+    Standard,
+    StandardTransformer,
+)
 
 from . import oracle
 
@@ -54,7 +62,7 @@ def chosen(architecture: Architecture, device: torch.device, precision: str) -> 
 
 
 MODELS: list[Architecture] = [Positional(), Positional(bias=False), Standard(), Standard(rotary=True), Hybrid()]
-MODELS += [Gpt(), Gpt(positional=True)]
+MODELS += [GPTArchitecture(), GPTArchitecture(positional=True)]
 
 
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: type(model).__name__)
@@ -119,7 +127,7 @@ def test_how_many_nodes_the_fused_kernel_takes_depends_on_its_bits(
 @pytest.mark.parametrize("positional", [False, True])
 def test_a_gpt_takes_its_kernels_in_tf32_where_it_fits(positional: bool) -> None:
     def form(precision: str = "tf32", **sizes: Any) -> str:
-        return chosen(Gpt(positional=positional, **sizes), CUDA, precision)[0]
+        return chosen(GPTArchitecture(positional=positional, **sizes), CUDA, precision)[0]
 
     assert form() == form(vocabulary=1000, layers=9) == form(length=128) == form(embed_dim=64, heads=2) == "fused"
     assert form(length=129) == form(embed_dim=66, heads=3) == form(embed_dim=33, heads=1) == "forward"

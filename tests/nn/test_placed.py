@@ -10,7 +10,7 @@ from torch import Tensor
 
 from posattn import tasks
 from posattn.errors import PosattnError
-from posattn.nn import Placed, PlacedTransformer, PositionalTransformer
+from posattn.nn import PositionalTransformer, RandomPlaces, RandomPlacesTransformer
 from posattn.train import Data, Evaluation, Fleet, Optimiser, Trial
 
 SIZES: dict[str, Any] = {"length": 13, "layers": 3, "embed_dim": 6, "hidden_dim": 7, "heads": 2}
@@ -20,12 +20,12 @@ def seeded(seed: int = 0) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
 
 
-def placed(**options: Any) -> PlacedTransformer:
+def placed(**options: Any) -> RandomPlacesTransformer:
     wanted = SIZES | {"encoding": "sinusoidal", "encoding_dim": 8} | options
-    return PlacedTransformer(**wanted, generator=seeded()).double()
+    return RandomPlacesTransformer(**wanted, generator=seeded()).double()
 
 
-def at(places: list[int], model: PlacedTransformer, x: Tensor) -> Tensor:
+def at(places: list[int], model: RandomPlacesTransformer, x: Tensor) -> Tensor:
     """The positional Transformer for inputs of this length alone, its P being those rows."""
     sizes, table = model.architecture, model.get_buffer("encoding")
     rows = torch.cat([table[places], table[sizes.length :]])
@@ -87,7 +87,7 @@ def test_a_fleet_trains_them_on_several_lengths_and_tests_them_on_longer_ones() 
     options = {"places": 13}
     trial = Trial(
         task="min",
-        model=Placed(**SIZES, encoding="binary", bias=False),
+        model=RandomPlaces(**SIZES, encoding="binary", bias=False),
         data=Data(samples=60, batch=10, lengths=(2, 4), options=options),
         optimiser=Optimiser(steps=12, lr=1e-2),
         evaluation=Evaluation(samples=20, sets={"longer": options | {"length": 9}}),

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from posattn import tasks
 from posattn.errors import PosattnError
-from posattn.nn import Connected, ConnectedNetwork, Selector, SelectorTransformer
+from posattn.nn import FullyConnected, FullyConnectedNetwork, Selector, SelectorTransformer
 from posattn.nn.selector import solve_ones
 from posattn.nn.token_encodings import Stochastic, as_signs, random_words
 from posattn.train import Data, Evaluation, Fleet, Optimiser, Trial
@@ -297,7 +297,7 @@ def test_a_test_set_cannot_have_the_name_of_a_figure_of_the_weights() -> None:
 
 
 def test_a_network_is_relu_layers_on_tokens_and_the_subsets_indicator() -> None:
-    network = ConnectedNetwork(length=11, dim=3, widths=(7, 5), generator=seeded()).double()
+    network = FullyConnectedNetwork(length=11, dim=3, widths=(7, 5), generator=seeded()).double()
     (x, subset, key), _ = samples()
     found = network(x, subset, key).detach().numpy()
     p = {name: parameter.detach().numpy() for name, parameter in network.named_parameters()}
@@ -313,9 +313,9 @@ def test_a_network_is_relu_layers_on_tokens_and_the_subsets_indicator() -> None:
 def test_a_networks_bad_sizes_and_inputs_are_one_clear_error() -> None:
     for widths, words in (((), "at least one hidden layer"), ((0,), "widths\\[0\\]=0")):
         with pytest.raises(PosattnError, match=words):
-            ConnectedNetwork(widths=widths)
+            FullyConnectedNetwork(widths=widths)
     (x, subset, key), _ = samples()
-    network = ConnectedNetwork(length=12, dim=3).double()
+    network = FullyConnectedNetwork(length=12, dim=3).double()
     for inputs, words in (
         ((x, subset, key), "11 tokens: the network takes 12. Build it with length=11"),
         ((x, subset[:, :0], key), "q=0 of 11 tokens"),
@@ -325,7 +325,7 @@ def test_a_networks_bad_sizes_and_inputs_are_one_clear_error() -> None:
         with pytest.raises(PosattnError, match=words):
             network(*inputs)
     with pytest.raises(PosattnError, match=r"widths=100: one whole number for every hidden layer, as \(100,\)"):
-        ConnectedNetwork(widths=100)
+        FullyConnectedNetwork(widths=100)
 
 
 def test_a_fleet_of_selectors_trains_each_as_if_alone_and_watches_the_cosines() -> None:
@@ -357,7 +357,7 @@ def test_networks_of_several_widths_train_together_each_as_if_alone() -> None:
     trials = [
         Trial(
             task="selection",
-            model=Connected(length=6, dim=2, widths=widths),
+            model=FullyConnected(length=6, dim=2, widths=widths),
             data=Data(samples=32, batch=16, fresh=True, options={"length": 6, "dim": 2, "subset_size": 2}),
             optimiser=Optimiser(lr=1e-2, steps=20),
             evaluation=Evaluation(samples=16, sets={"fresh": {"length": 6, "dim": 2, "subset_size": 2}}),

@@ -26,9 +26,9 @@ from posattn import (
     load,
 )
 from posattn.nn import (
-    ConnectedNetwork,
     ExactPositionalTransformer,
-    PlacedTransformer,
+    FullyConnectedNetwork,
+    RandomPlacesTransformer,
     SelectorTransformer,
     model_of,
     weights,
@@ -45,7 +45,7 @@ MODELS: list[Callable[[], Any]] = [
     lambda: PositionalTransformer(**SMALL, encoding=MATRIX, constants=MATRIX[:, :1]),
     lambda: PositionalTransformer(**SMALL, encoding="near-orthogonal", encoding_dim=7, constants="stochastic"),
     lambda: ExactPositionalTransformer(**SMALL),
-    lambda: PlacedTransformer(**SMALL, encoding="sinusoidal"),
+    lambda: RandomPlacesTransformer(**SMALL, encoding="sinusoidal"),
     lambda: StandardTransformer(**SMALL),
     lambda: StandardTransformer(**SMALL, rotary=True, append_encoding=False, scratchpad=0),
     lambda: HybridTransformer(**SMALL, encoding="binary"),
@@ -54,7 +54,7 @@ MODELS: list[Callable[[], Any]] = [
     lambda: MixedPositionalTransformer(**MIXED),
     lambda: MixedStandardTransformer(**MIXED),
     lambda: SelectorTransformer(length=4, dim=1, encoding="near-orthogonal", encoding_dim=70, deviation=1.0),
-    lambda: ConnectedNetwork(length=4, dim=1, widths=(6, 5)),
+    lambda: FullyConnectedNetwork(length=4, dim=1, widths=(6, 5)),
 ]
 
 
@@ -65,9 +65,9 @@ def inputs_of(model: Any, dtype: torch.dtype) -> tuple[Tensor, ...]:
     if isinstance(model, MixedPositionalTransformer | MixedStandardTransformer):
         return torch.randint(0, 7, (3, 3), generator=generator), torch.randn(3, 1, generator=generator, dtype=dtype)
     x = torch.randn(3, 4, 1, generator=generator, dtype=dtype)
-    if isinstance(model, SelectorTransformer | ConnectedNetwork):
+    if isinstance(model, SelectorTransformer | FullyConnectedNetwork):
         return x, torch.tensor([[0, 2], [1, 3], [2, 3]]), torch.arange(3)
-    return (x, torch.arange(4).repeat(3, 1)) if isinstance(model, PlacedTransformer) else (x,)
+    return (x, torch.arange(4).repeat(3, 1)) if isinstance(model, RandomPlacesTransformer) else (x,)
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from posattn import PosattnError, studies
-from posattn.nn import Gpt, MixedPositional, Positional, Standard
+from posattn.nn import GPTArchitecture, MixedPositional, Positional, Standard
 from posattn.train.language.fine_tune import LanguageTrial
 
 
@@ -77,7 +77,7 @@ def test_khop_studies_follow_the_paper_and_share_their_trials():
     o = trial.optimiser
     assert (o.name, o.lr, o.betas, o.weight_decay, o.clip) == ("adamw", 5e-4, (0.9, 0.95), 0.1, 1.0)
     assert (o.steps, trial.data.batch, trial.data.samples, trial.evaluation.samples) == (100_000, 64, 50_000, 1000)
-    assert trial.model == Gpt(embed_dim=60, heads=3, vocabulary=16, length=99, layers=1, gelu="tanh")
+    assert trial.model == GPTArchitecture(embed_dim=60, heads=3, vocabulary=16, length=99, layers=1, gelu="tanh")
     depth = {case.trial.id for case in paper("khop-depth", "khop")}
     assert depth == {case.trial.id for case in paper("khop-ood", "khop")}
 

@@ -8,7 +8,7 @@ import pytest
 
 from posattn import report, studies
 from posattn.errors import PosattnError
-from posattn.nn import Connected, ConnectedNetwork, Selector
+from posattn.nn import FullyConnected, FullyConnectedNetwork, Selector
 from posattn.studies.core import record, results, table
 from posattn.studies.core.study import NUMBER
 from posattn.studies.selection.closed_form import Descent, Floor
@@ -59,7 +59,7 @@ def test_what_one_study_has_trained_the_others_find():
 def test_networks_go_from_d_to_td_and_all_train_in_one_fleet_a_depth(preset):
     cases = studies.get("sts-fcn").chosen((), preset)
     models = [case.trial.model for case in cases if isinstance(case.trial, Trial)]
-    networks = [model for model in models if isinstance(model, Connected)]
+    networks = [model for model in models if isinstance(model, FullyConnected)]
     widths = [network.widths[0] for network in networks]
     assert (min(widths), max(widths)) == (networks[0].dim, networks[0].dim * networks[0].length)
     assert len({network.family() for network in networks}) == 2
@@ -145,12 +145,12 @@ def test_there_is_no_closed_form_for_a_query_that_attends_to_itself_or_is_scaled
 
 def test_losses_of_networks_are_estimated_without_bias_and_with_less_noise():
     options = {"length": 6, "subset_size": 2, "dim": 3}
-    zero = ConnectedNetwork(length=6, dim=3, widths=(1,))
+    zero = FullyConnectedNetwork(length=6, dim=3, widths=(1,))
     for parameter in zero.parameters():
         parameter.data.zero_()
     assert fresh_loss(zero, options, samples=40_000) == pytest.approx(0.5 * 3 / 2, rel=0.01)
 
-    class Mean(ConnectedNetwork):
+    class Mean(FullyConnectedNetwork):
         def forward(self, x, subset, key):
             return x.mean(1)
 

@@ -6,7 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from posattn.nn import Gpt, Hybrid, MixedPositional, MixedStandard, Positional, Standard
+from posattn.nn import GPTArchitecture, Hybrid, MixedPositional, MixedStandard, Positional, Standard
 from posattn.nn.architecture import Architecture
 from posattn.theory import norms
 from posattn.theory.norms import attends_by_value, column_norm, query_key_norm, spectral_norm
@@ -34,8 +34,8 @@ MODELS: list[Architecture] = [
     Positional(length=3, embed_dim=6, hidden_dim=5, layers=2, bias=False),
     Standard(length=3, embed_dim=6, hidden_dim=5, layers=3, heads=3),
     Hybrid(length=3, embed_dim=6, hidden_dim=5, layers=2),
-    Gpt(length=5, embed_dim=6, layers=2),
-    Gpt(length=5, embed_dim=6, layers=2, positional=True),
+    GPTArchitecture(length=5, embed_dim=6, layers=2),
+    GPTArchitecture(length=5, embed_dim=6, layers=2, positional=True),
     MixedPositional(),
     MixedStandard(),
 ]

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from offsets import offset
-from posattn.nn import Gpt, Hybrid, MixedPositional, MixedStandard, Positional, Standard
+from posattn.nn import GPTArchitecture, Hybrid, MixedPositional, MixedStandard, Positional, Standard
 from posattn.train import Fleet, Trial
 from posattn.train.fleet import cpu, fleet
 
@@ -215,8 +215,8 @@ OTHERS: dict[str, tuple[list[str], Any, dict[str, Any]]] = {
         Positional(length=5, embed_dim=6, layers=1, encoding="stochastic", encoding_dim=3),
         {},
     ),
-    "gpt": (["khop", "khop"], Gpt(length=10, embed_dim=6, layers=2), KHOP),
-    "positional gpt": (["khop", "khop"], Gpt(length=10, embed_dim=6, layers=2, positional=True), KHOP),
+    "gpt": (["khop", "khop"], GPTArchitecture(length=10, embed_dim=6, layers=2), KHOP),
+    "positional gpt": (["khop", "khop"], GPTArchitecture(length=10, embed_dim=6, layers=2, positional=True), KHOP),
     "mixed positional": (["mixed-min", "mixed-sum"], MixedPositional(embed_dim=6, hidden_dim=7, layers=1), MIXED),
     "mixed standard": (["mixed-min", "mixed-multitask"], MixedStandard(embed_dim=6, hidden_dim=7, layers=1), MIXED),
 }

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from posattn import PosattnError, studies
-from posattn.nn import Gpt, Positional
+from posattn.nn import GPTArchitecture, Positional
 from posattn.studies.positional.compiled_programs import ExactTrial
 from posattn.studies.selection.closed_form import Floor
 from posattn.train import Data, Evaluation, Optimiser, Trial, identity
@@ -87,7 +87,7 @@ class LaterEvaluation(Evaluation):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LaterGpt(Gpt):
+class LaterGpt(GPTArchitecture):
     dropout: float = 0.0
 
 
@@ -116,7 +116,7 @@ class LaterFloor(Floor):
         ),
         (trial(), trial(data=LaterData()), trial(data=LaterData(weights=(0.5,)))),
         (trial(), trial(evaluation=LaterEvaluation()), trial(evaluation=LaterEvaluation(quantiles=(0.5,)))),
-        (trial(model=Gpt()), trial(model=LaterGpt()), trial(model=LaterGpt(dropout=0.5))),
+        (trial(model=GPTArchitecture()), trial(model=LaterGpt()), trial(model=LaterGpt(dropout=0.5))),
         (
             trial(),
             LaterTrial(task="sum", model=Positional(length=5), optimiser=Optimiser(steps=3)),

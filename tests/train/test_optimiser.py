@@ -7,14 +7,14 @@ import pytest
 import torch
 from torch import Tensor
 
-from posattn.nn import Gpt, Positional
+from posattn.nn import GPTArchitecture, Positional
 from posattn.train import Fleet, Optimiser
 from posattn.train.fleet.optimiser import Update
 from posattn.train.fleet.parameters import FlatParameters
 
 from .small import MODEL, difference, identical, score_difference, small_trial, trained
 
-GPT = Gpt(vocabulary=5, length=4, embed_dim=6, layers=2)
+GPT = GPTArchitecture(vocabulary=5, length=4, embed_dim=6, layers=2)
 #: Matrices of linear maps; embeddings and biases are not decayed.
 GPT_MATRICES = {
     "query_weight", "key_weight", "value_weight", "output_weight", "mlp_in_weight", "mlp_out_weight", "decoder_weight",

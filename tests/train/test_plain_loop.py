@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy, mse_loss
 from torch.optim.lr_scheduler import CosineAnnealingLR, OneCycleLR, ReduceLROnPlateau
 
-from posattn.nn import Gpt, MixedPositional, Positional, Standard, model_of
+from posattn.nn import GPTArchitecture, MixedPositional, Positional, Standard, model_of
 from posattn.train import Fleet, Trial
 
 from .small import SHARP, SUMMANDS, difference, shake, small_trial
@@ -26,7 +26,7 @@ KHOP: dict[str, Any] = {
 MIXED: dict[str, Any] = {"task": "mixed-sum", "data": {"samples": 13, "options": {}}, "evaluation": {"sets": {}}}
 ADAMW = {"name": "adamw", "lr": 5e-4, "betas": (0.9, 0.95), "weight_decay": 0.1, "clip": 1.0}
 PLATEAU = {"schedule": "plateau", "patience": 0, "factor": 0.8}
-POSITIONAL_KHOP: dict[str, Any] = KHOP | {"model": Gpt(length=10, embed_dim=6, layers=2, positional=True)}
+POSITIONAL_KHOP: dict[str, Any] = KHOP | {"model": GPTArchitecture(length=10, embed_dim=6, layers=2, positional=True)}
 
 
 class PlainLoop:
@@ -99,7 +99,7 @@ CASES: dict[str, dict[str, Any]] = {
     "decay in adam": {"optimiser": {"name": "adam", "weight_decay": 0.01}},
     "standard": {"model": Standard(length=5, embed_dim=6, hidden_dim=7, layers=2)},
     "deeper MLP": {"model": Positional(length=5, embed_dim=6, hidden_dim=7, layers=1, mlp_layers=3), "task": "sort"},
-    "gpt": KHOP | {"model": Gpt(length=10, embed_dim=6, layers=2), "optimiser": ADAMW | {"steps": 12}},
+    "gpt": KHOP | {"model": GPTArchitecture(length=10, embed_dim=6, layers=2), "optimiser": ADAMW | {"steps": 12}},
     "positional gpt": POSITIONAL_KHOP | {"optimiser": ADAMW | {"steps": 12, "clip": 0.1}},
     "mixed": MIXED | {"model": MixedPositional(embed_dim=6, hidden_dim=7, layers=1), "optimiser": {"steps": 6}},
 }

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from posattn import PosattnError
-from posattn.nn import Gpt, Positional, Standard
+from posattn.nn import GPTArchitecture, Positional, Standard
 from posattn.train import Fleet, shape_key
 
 from .small import score_difference, small_trial
@@ -80,7 +80,10 @@ LONG = "the input has length 9 and the model 5: shorten it, or build the model w
         ({"evaluation": {"sets": {"a": {"hihg": 9}}}}, "test set 'a': unknown option of the samples of task 'sum'"),
         (KHOP, "data: the input has shape (1, 99): the model takes (batch, length, 1)"),
         (KHOP | {"task": "mixed-min"}, "data: task 'mixed-min' gives 2 tensors and the positional model takes 1"),
-        (KHOP | {"model": Gpt(vocabulary=15)}, "data: task 'khop' has 16 tokens and the model 15: use vocabulary=16"),
+        (
+            KHOP | {"model": GPTArchitecture(vocabulary=15)},
+            "data: task 'khop' has 16 tokens and the model 15: use vocabulary=16",
+        ),
         (
             {"model": Positional(length=5, out_dim=2)},
             "the model answers with shape (1, 5, 2) where task 'sum' has (1, 5",

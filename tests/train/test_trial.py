@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from posattn import PosattnError
-from posattn.nn import Gpt, Hybrid, MixedPositional, MixedStandard, Positional, Standard
+from posattn.nn import GPTArchitecture, Hybrid, MixedPositional, MixedStandard, Positional, Standard
 from posattn.train import Data, Evaluation, Optimiser, Trial
 
 from .small import small_trial
@@ -28,7 +28,7 @@ MODELS = [
     Hybrid(heads=4),
     MixedPositional(),
     MixedStandard(layers=1),
-    Gpt(layers=2, positional=True),
+    GPTArchitecture(layers=2, positional=True),
 ]
 
 #: A trial, and its canonical JSON written out by hand: keys sorted, no blanks, whole numbers without a point.

@@ -125,7 +125,7 @@ def fleets(
         sizes = [len(group)]
         if device.type == "cuda" and len(group) > 1:
             most = max(group, key=lambda trial: trial.data.samples)
-            widest = group[0].model.united([trial.model for trial in group])
+            widest = group[0].model.covering([trial.model for trial in group])
             measured = dataclasses.replace(most, model=widest)
             each = if_there_is_room(partial(bytes_per_replica, measured, device))
             if each is None:

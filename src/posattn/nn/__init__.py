@@ -3,13 +3,13 @@
 from posattn.nn.ablations import ABLATIONS, ablation
 from posattn.nn.architecture import Architecture, from_json
 from posattn.nn.exact import ExactPositional, ExactPositionalTransformer
-from posattn.nn.fully_connected import Connected, ConnectedNetwork
-from posattn.nn.gpt import GPT, Gpt
+from posattn.nn.fully_connected import FullyConnected, FullyConnectedNetwork
+from posattn.nn.gpt import GPT, GPTArchitecture
 from posattn.nn.hybrid import Hybrid, HybridTransformer
 from posattn.nn.mixed_type import MixedPositional, MixedPositionalTransformer, MixedStandard, MixedStandardTransformer
 from posattn.nn.module import Model, NumericModel, load, model_of
 from posattn.nn.positional import Positional, PositionalTransformer
-from posattn.nn.random_places import Placed, PlacedTransformer
+from posattn.nn.random_places import RandomPlaces, RandomPlacesTransformer
 from posattn.nn.selector import Selector, SelectorTransformer
 from posattn.nn.standard import Standard, StandardTransformer
 
@@ -17,11 +17,11 @@ __all__ = [
     "ABLATIONS",
     "GPT",
     "Architecture",
-    "Connected",
-    "ConnectedNetwork",
     "ExactPositional",
     "ExactPositionalTransformer",
-    "Gpt",
+    "FullyConnected",
+    "FullyConnectedNetwork",
+    "GPTArchitecture",
     "Hybrid",
     "HybridTransformer",
     "MixedPositional",
@@ -30,10 +30,10 @@ __all__ = [
     "MixedStandardTransformer",
     "Model",
     "NumericModel",
-    "Placed",
-    "PlacedTransformer",
     "Positional",
     "PositionalTransformer",
+    "RandomPlaces",
+    "RandomPlacesTransformer",
     "Selector",
     "SelectorTransformer",
     "Standard",

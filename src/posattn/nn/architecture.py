@@ -86,7 +86,7 @@ class Architecture(ABC):
         fields = json.loads(self.to_json())
         return json.dumps({name: True if name == "bias" else value for name, value in fields.items()})
 
-    def united(self, family: Sequence["Architecture"]) -> "Architecture":
+    def covering(self, family: Sequence["Architecture"]) -> "Architecture":
         """One that can stand for every member of a family, which holds zeros for what it does not have itself."""
         return next((member for member in family if getattr(member, "bias", True)), self)
 
@@ -94,7 +94,7 @@ class Architecture(ABC):
     def check(self, *inputs: Tensor) -> None:
         """Raise where an input (without replica axis) does not fit the model."""
 
-    def misfortune(self, samples: int, shapes: Sequence[tuple[int, ...]]) -> str | None:
+    def likely_failure(self, samples: int, shapes: Sequence[tuple[int, ...]]) -> str | None:
         """Why, among so many samples of these shapes, chance is likely to give one without an answer; else nothing."""
         return None
 

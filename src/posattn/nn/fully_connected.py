@@ -21,7 +21,7 @@ from posattn.nn.selector import check_selection
 
 
 @dataclass(frozen=True, kw_only=True)
-class Connected(Architecture):
+class FullyConnected(Architecture):
     """Sizes of a fully connected network, and its forward pass."""
 
     kind = "connected"
@@ -45,8 +45,8 @@ class Connected(Architecture):
         """Any widths can be computed together: units whose weights are 0 stay at 0, their gradients are 0."""
         return replace(self, widths=(1,) * len(self.widths)).to_json()
 
-    def united(self, family: Sequence[Architecture]) -> "Connected":
-        each = zip(*(member.widths for member in family if isinstance(member, Connected)), strict=True)
+    def covering(self, family: Sequence[Architecture]) -> "FullyConnected":
+        each = zip(*(member.widths for member in family if isinstance(member, FullyConnected)), strict=True)
         return replace(self, widths=tuple(map(max, each)))
 
     def parameters(self) -> dict[str, Init]:
@@ -73,10 +73,10 @@ class Connected(Architecture):
         return affine(p, f"layer{len(self.widths)}", state)
 
 
-class ConnectedNetwork(Model[Connected]):
-    """(batch, tokens, dim), (batch, q) and (batch,) → (batch, dim). Options are the fields of `Connected`, by name."""
+class FullyConnectedNetwork(Model[FullyConnected]):
+    """(batch, tokens, dim), (batch, q) and (batch,) → (batch, dim). Options: `FullyConnected`."""
 
-    describes = Connected
+    describes = FullyConnected
 
     def forward(
         self,

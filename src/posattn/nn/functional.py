@@ -23,11 +23,15 @@ BUSY, ROWS = 264, 256
 
 
 class Init(NamedTuple):
-    """Shape and first value of one parameter: uniform in ±`uniform`, or normal with deviation `normal`, or 0."""
+    """Shape and first value of one parameter: uniform in ±`uniform`, or normal with deviation `normal`, or 0.
+
+    `decays` says whether weight decay applies to it, as it does to the matrices of linear maps.
+    """
 
     shape: tuple[int, ...]
     uniform: float = 0.0
     normal: float = 0.0
+    decays: bool = False
 
     def draw(self, generator: torch.Generator | None) -> Tensor:
         if self.uniform:
@@ -40,7 +44,7 @@ class Init(NamedTuple):
 def linear_init(name: str, into: int, out: int, *, bias: bool, layers: tuple[int, ...] = ()) -> dict[str, Init]:
     """PyTorch's default for a linear map: weight and bias uniform in ±1/√into."""
     bound = 1 / math.sqrt(into)
-    weight = {f"{name}_weight": Init((*layers, into, out), uniform=bound)}
+    weight = {f"{name}_weight": Init((*layers, into, out), uniform=bound, decays=True)}
     return weight | ({f"{name}_bias": Init((*layers, out), uniform=bound)} if bias else {})
 
 
@@ -48,7 +52,8 @@ def xavier_init(
     name: str, into: int, out: int, *, bias: bool, layers: tuple[int, ...], stacked: int = 1
 ) -> dict[str, Init]:
     """Xavier-uniform weight and zero bias; `stacked` such maps side by side count as one when the bound is set."""
-    weight = {f"{name}_weight": Init((*layers, into, out), uniform=math.sqrt(6 / (into + stacked * out)))}
+    bound = math.sqrt(6 / (into + stacked * out))
+    weight = {f"{name}_weight": Init((*layers, into, out), uniform=bound, decays=True)}
     return weight | ({f"{name}_bias": Init((*layers, out))} if bias else {})
 
 

@@ -52,7 +52,7 @@ MAPS = tuple(f"{name}_{part}" for name in ("output", "mlp_in", "mlp_out") for pa
 
 
 @dataclass(frozen=True, kw_only=True)
-class Gpt(Architecture):
+class GPTArchitecture(Architecture):
     """Sizes of a GPT-style model, and its forward pass."""
 
     kind = "gpt"
@@ -77,7 +77,7 @@ class Gpt(Architecture):
         into_residual = DEVIATION / math.sqrt(2 * self.layers)
 
         def affine_init(name: str, into: int, out: int, deviation: float = DEVIATION) -> dict[str, Init]:
-            weight = Init((*layers, into, out), normal=deviation)
+            weight = Init((*layers, into, out), normal=deviation, decays=True)
             return {f"{name}_weight": weight, f"{name}_bias": Init((*layers, out))}
 
         return (
@@ -89,7 +89,7 @@ class Gpt(Architecture):
             | affine_init("output", width, width, into_residual)
             | affine_init("mlp_in", width, 4 * width)
             | affine_init("mlp_out", 4 * width, width, into_residual)
-            | {"decoder_weight": Init((width, self.vocabulary), normal=DEVIATION)}
+            | {"decoder_weight": Init((width, self.vocabulary), normal=DEVIATION, decays=True)}
         )
 
     def check(self, *inputs: Tensor) -> None:
@@ -218,10 +218,10 @@ def look_up(
     return _LookUp.apply(table, codes)
 
 
-class GPT(Model[Gpt]):
-    """(batch, nodes) token ids → (batch, nodes, vocabulary) logits. Options are the fields of `Gpt`, by name."""
+class GPT(Model[GPTArchitecture]):
+    """(batch, nodes) token ids → (batch, nodes, vocabulary) logits. Options: `GPTArchitecture`."""
 
-    describes = Gpt
+    describes = GPTArchitecture
 
     def forward(self, tokens: Int[Tensor, "batch nodes"]) -> Float[Tensor, "batch nodes vocabulary"]:
         return self.run(tokens)

@@ -21,7 +21,7 @@ from posattn.nn.positional import Positional
 
 
 @dataclass(frozen=True, kw_only=True)
-class Placed(Positional):
+class RandomPlaces(Positional):
     """Sizes of such a model, and its forward pass. `length` is the number of places, not of numbers."""
 
     kind = "positional-placed"
@@ -72,10 +72,10 @@ class Placed(Positional):
     forward = plain
 
 
-class PlacedTransformer(Model[Placed]):
-    """(batch, length, in_dim) and (batch, length) → (batch, length, out_dim). Options are the fields of `Placed`."""
+class RandomPlacesTransformer(Model[RandomPlaces]):
+    """(batch, length, in_dim) and (batch, length) → (batch, length, out_dim). Options: `RandomPlaces`."""
 
-    describes = Placed
+    describes = RandomPlaces
 
     def forward(
         self, x: Float[Tensor, "batch length in_dim"], places: Int[Tensor, "batch length"]

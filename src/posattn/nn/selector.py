@@ -101,8 +101,8 @@ class Selector(Architecture):
         both = self.dim + self.width
         rows, columns = (both, both) if self.blocks == "all" else (self.width, self.dim)
         return {
-            "key_query": Init((rows, self.width), normal=self.deviation),
-            "value": Init((self.dim, columns), normal=self.deviation),
+            "key_query": Init((rows, self.width), normal=self.deviation, decays=True),
+            "value": Init((self.dim, columns), normal=self.deviation, decays=True),
         }
 
     def constants_of(self, generator: torch.Generator | None) -> Params:
@@ -134,7 +134,7 @@ class Selector(Architecture):
             f"encoding_dim={q} or more, or query='sum'.",
         )
 
-    def misfortune(self, samples: int, shapes: Sequence[tuple[int, ...]]) -> str | None:
+    def likely_failure(self, samples: int, shapes: Sequence[tuple[int, ...]]) -> str | None:
         """Random signs of two tokens may be the same up to the sign, and a subset with both has no certificate."""
         q = shapes[1][0]
         expected = samples * q * (q - 1) / 2.0**self.width

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from posattn import checks
 from posattn.errors import require
-from posattn.nn import Architecture, Gpt, Model
+from posattn.nn import Architecture, GPTArchitecture, Model
 from posattn.nn.functional import Params
 from posattn.theory.norms import GELU_SLOPES, RELU_SLOPE, Norms, norms
 
@@ -73,7 +73,7 @@ def _terms(
     architecture: Architecture, found: Norms, replica: int, samples: int, delta: float, constant: float
 ) -> Terms:
     heads, layers, width, nodes = sizes(architecture)
-    slope = GELU_SLOPES[architecture.gelu] if isinstance(architecture, Gpt) else RELU_SLOPE
+    slope = GELU_SLOPES[architecture.gelu] if isinstance(architecture, GPTArchitecture) else RELU_SLOPE
     spectral, column = float(found.spectral[replica]), float(found.column[replica])
     query_key = None if found.query_key is None else float(found.query_key[replica])
     exponent = constant * layers

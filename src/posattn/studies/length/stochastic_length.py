@@ -9,7 +9,7 @@ sample, beside the same model with numbers at the first places. Trained on lengt
 
 from dataclasses import dataclass
 
-from posattn.nn import Placed
+from posattn.nn import RandomPlaces
 from posattn.studies.core.study import Case, Study, register
 from posattn.studies.positional.numeric import RANGE
 from posattn.train import Data, Evaluation, Optimiser, Trial
@@ -65,7 +65,7 @@ class StochasticLength(Study):
             options = {"low": -RANGE, "high": RANGE, "places": protocol.places, "placed": placed}
             trial = Trial(
                 task=task,
-                model=Placed(
+                model=RandomPlaces(
                     length=protocol.places,
                     layers=protocol.layers,
                     embed_dim=protocol.embed_dim,

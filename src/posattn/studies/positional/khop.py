@@ -10,7 +10,7 @@ from typing import Any
 
 from posattn import tasks
 from posattn.errors import require
-from posattn.nn import Gpt
+from posattn.nn import GPTArchitecture
 from posattn.studies.core.study import Case, Study
 from posattn.train import Data, Evaluation, Optimiser, Trial
 
@@ -66,7 +66,7 @@ class KHopStudy(Study):
 def trial(task: str, preset: str, *, layers: int, positional: bool, gelu: str) -> Trial:
     """One depth of one of the pair."""
     found = tasks.get(task)
-    model = Gpt(
+    model = GPTArchitecture(
         vocabulary=found.vocabulary,
         length=found.nodes,
         layers=layers,

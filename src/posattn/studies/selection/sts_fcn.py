@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from posattn import tasks
-from posattn.nn import Connected, Model, load
+from posattn.nn import FullyConnected, Model, load
 from posattn.studies.core.computed import Computed
 from posattn.studies.core.study import Case, register
 from posattn.studies.selection.closed_form import Floor
@@ -72,7 +72,7 @@ class StsFcn(SelectionStudy):
             for width in widths:
                 trial = Trial(
                     task="selection",
-                    model=Connected(length=length, dim=dim, widths=(width, *after)),
+                    model=FullyConnected(length=length, dim=dim, widths=(width, *after)),
                     data=data(protocol),
                     optimiser=Optimiser(steps=protocol.steps, lr=1e-3, schedule="cosine"),
                     evaluation=Evaluation(samples=protocol.samples, sets={"validation": sizes(protocol)}),

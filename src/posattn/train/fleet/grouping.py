@@ -31,7 +31,7 @@ def sample_shapes(trial: Trial) -> dict[str, Shapes]:
     for name, options in drawn.items():
         try:
             found[name] = _tried(trial.model, task, tuple(options.items()))
-            reason = trial.model.misfortune(counts.get(name, trial.evaluation.samples), found[name])
+            reason = trial.model.likely_failure(counts.get(name, trial.evaluation.samples), found[name])
             require(reason is None, reason or "")
         except PosattnError as error:
             raise PosattnError(f"trial {trial.id}, {name}: {error}") from None

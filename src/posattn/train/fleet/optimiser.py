@@ -17,7 +17,7 @@ class Update:
         self.state = {"first": torch.zeros_like(parameters.values)}
         if optimiser.name != "sgd":
             self.state["second"] = torch.zeros_like(parameters.values)
-        self.decayed = parameters.matrices().to(parameters.values.dtype) if optimiser.weight_decay else None
+        self.decayed = parameters.decaying().to(parameters.values.dtype) if optimiser.weight_decay else None
 
     def healthy(self) -> Bool[Tensor, " replicas"]:
         """Clip the gradients where asked to, and say which replicas have finite ones."""

@@ -20,7 +20,7 @@ class FlatParameters:
     """
 
     def __init__(self, architectures: list[Architecture], tensors: list[Params], *, chunk: int) -> None:
-        self.architecture = architectures[0].united(architectures)
+        self.architecture = architectures[0].covering(architectures)
         self.architectures = architectures
         self.own_shapes = [architecture.shapes() for architecture in architectures]
         learned = self.architecture.parameters()
@@ -79,11 +79,11 @@ class FlatParameters:
         for place, (_, grad) in zip(places, found, strict=True):
             place.copy_(grad)
 
-    def matrices(self) -> Bool[Tensor, " total"]:
-        """Where weight decay applies: the matrices of linear maps, no biases and no embeddings."""
+    def decaying(self) -> Bool[Tensor, " total"]:
+        """Where weight decay applies: in the parameters that say so."""
         mask = self.learned.new_zeros(1, self.values.shape[1])
-        for name in self.shapes:
-            if name.endswith("_weight"):
+        for name, first in self.architecture.parameters().items():
+            if first.decays:
                 self.view(mask, name).fill_(True)
         return mask[0]
 
