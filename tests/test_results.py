@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 import statistics
 import tarfile
 from collections import defaultdict
@@ -9,14 +10,20 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import torch
 
-from posattn import studies
+from posattn import studies, tasks
 from posattn.engine import Store
+from posattn.nn import Standard
 from posattn.studies.core import record, results
+from posattn.studies.core.results import Point
+from posattn.studies.positional.numeric import TASKS
 from posattn.theory import selection
 from posattn.train import identity
+from posattn.train.streams import stream
 
 RESULTS = Path(__file__).parents[1] / "docs" / "results"
+PAGE = (RESULTS.parent / "results.md").read_text()
 
 
 def rows(study: str) -> Iterator[dict[str, str]]:
@@ -76,7 +83,18 @@ def unpacked(archive: Path, folder: Path) -> Path:
     return folder
 
 
-STORES = {"khop": ("store.tar.xz", 36), "ood-scale": ("store.tar.gz", 215), "selection": ("store.tar.xz", 180)}
+#: Stores that were written with ids of schema 1.
+STORES = {
+    "encodings": ("store.tar.xz", 45),
+    "khop": ("store.tar.xz", 36),
+    "ood-scale": ("store.tar.gz", 215),
+    "rotary": ("store.tar.xz", 6),
+    "selection": ("store.tar.xz", 180),
+    "small-standard": ("store.tar.xz", 48),
+}
+#: Folders with the store and the rows of one study, and that study; those of `selection` and `khop` have several.
+ROWS = {name: name for name in ("ablation", "accuracy", "encodings", "ood-scale", "rotary", "small-standard")}
+ROWS |= {"khop-tanh": "khop-depth"}
 
 
 @pytest.mark.parametrize("name", STORES)
@@ -101,21 +119,200 @@ def test_a_committed_store_has_the_ids_that_its_older_trials_are_read_to(name, t
     assert all(json.loads(path.read_text())["format"] == record.FORMAT for path in folder.glob("studies/*.json"))
 
 
+@pytest.mark.parametrize("name", ROWS)
+def test_the_rows_beside_a_store_are_what_its_study_reads_from_it(name, tmp_path):
+    folder = unpacked(next((RESULTS / name).glob("store.tar.*")), tmp_path)
+    found = results.results(ROWS[name], folder)
+    held = {path.parent.name for path in folder.glob("*/trial.json")}
+    assert held == {case.seeded(seed).id for case, seeds in found.finished for seed in seeds}
+    values = {
+        (p.task, p.arm, p.test_set, seed): value
+        for p in found.points
+        for seed, value in zip(p.seeds, p.ours, strict=True)
+    }
+    told = {(row["task"], row["arm"], row["test_set"], int(row["seed"])): float(row["value"]) for row in rows(name)}
+    assert told == values
+
+
+def test_every_committed_store_is_read_by_a_test():
+    assert {path.parent.name for path in RESULTS.glob("*/store.tar.*")} == set(ROWS) | {"khop", "selection"}
+
+
+def section(title: str) -> str:
+    return next(part for part in PAGE.split("\n## ") if part.startswith(title))
+
+
+def table(title: str) -> Iterator[tuple[str, str, list[str]]]:
+    """The first table of a section: its rows' tasks, second cells and other cells."""
+    lines = [line for line in section(title).splitlines() if line.startswith("|")][2:]
+    task = ""
+    for line in lines:
+        first, second, *cells = (cell.strip() for cell in line.split("|")[1:-1])
+        task = first or task
+        yield task, second, cells
+
+
+def read(shown: str) -> float:
+    return float(shown.replace(",", ""))
+
+
+def shows(cell: str, values: tuple[float, ...]) -> bool:
+    """Whether a cell says "median (lowest … highest)" of these values, to two digits."""
+    told = re.fullmatch(r"(\S+) \((\S+) … (\S+)\)", cell)
+    assert told, cell
+    exact = statistics.median(values), min(values), max(values)
+    return [read(one) for one in told.groups()] == pytest.approx(exact, rel=0.051)
+
+
+@pytest.fixture(scope="module")
+def studied(tmp_path_factory):
+    """Every point of the studies that set other models beside those of ood-scale."""
+
+    def points(name: str) -> dict[tuple[str, str, str], Point]:
+        folder = unpacked(next((RESULTS / name).glob("store.tar.*")), tmp_path_factory.mktemp("store"))
+        return {(point.task, point.arm, point.test_set): point for point in results.results(name, folder).points}
+
+    return {name: points(name) for name in ("ablation", "encodings", "ood-scale", "rotary", "small-standard")}
+
+
+@pytest.mark.parametrize(
+    ("name", "borrowed", "test_sets"),
+    [
+        ("ablation", {"M0": "standard", "M5": "positional"}, ("c=1", "c=3", "c=10")),
+        ("encodings", {"one-hot": "positional"}, ("c=1", "c=2", "c=5", "c=10")),
+    ],
+)
+def test_losses_on_the_page_are_those_of_the_stores_and_borrowed_ones_are_of_the_same_trials(
+    studied, name, borrowed, test_sets
+):
+    shown = list(table(name))
+    assert len(shown) == 20
+    for task, arm, cells in shown:
+        points = studied["ood-scale"] if arm in borrowed else studied[name]
+        for test_set, cell in zip(test_sets, cells, strict=True):
+            assert shows(cell, points[task, borrowed.get(arm, arm), test_set].ours)
+    for task in TASKS:
+        trials = {case.arm: case.trial for case in studies.get(name).cases(task, "paper")}
+        scale = {case.arm: case.trial for case in studies.get("ood-scale").cases(task, "paper")}
+        assert all(trials[arm].id == scale[theirs].id for arm, theirs in borrowed.items())
+
+
+def floor_without_positions(name: str, lists: int = 1000, orders: int = 100) -> float:
+    """The least loss of a model that cannot tell nodes apart: the variance of a number's target over all orders."""
+    task, generator = tasks.get(name), torch.Generator().manual_seed(0)
+    x = task.sample(lists, generator=generator)[0].squeeze(2)
+    order = torch.rand(lists, orders, 8, generator=generator).argsort(2)
+    y = task.target(x[:, None].expand(-1, orders, -1).gather(2, order).reshape(-1, 8, 1)).view(lists, orders, 8)
+    own = torch.zeros_like(y).scatter(2, order, y)  # the target of the node that holds number i
+    return float(own.var(dim=1).mean())
+
+
+@pytest.mark.parametrize(
+    ("task", "said"), [("sum", 3.9), ("min", 0.091), ("median", 0.052), ("sort", 0.19), ("max-subarray", 2.0)]
+)
+def test_without_positions_a_model_learns_the_mean_over_all_orders_and_no_more(studied, task, said):
+    assert floor_without_positions(task) == pytest.approx(said, rel=0.15)  # 1000 lists: 6 % standard error
+    assert 0.98 < studied["ablation"][task, "M2", "c=1"].median / said < 1.42
+
+
+def test_positions_in_the_input_spoil_a_positional_model(studied):
+    ratios = {
+        (task, test_set): studied["ablation"][task, "M1", test_set].median
+        / studied["ood-scale"][task, "positional", test_set].median
+        for task in TASKS
+        for test_set in ("c=1", "c=10")
+    }
+    in_range = [ratios[task, "c=1"] for task in TASKS]
+    assert (min(in_range), max(in_range)) == pytest.approx((1.1, 4.5), rel=0.05)
+    assert ratios["median", "c=10"] == min(ratios[task, "c=10"] for task in TASKS) == pytest.approx(10, rel=0.01)
+    assert ratios["sum", "c=10"] == max(ratios.values()) == pytest.approx(6300, rel=0.01)
+
+
+def test_three_seeds_give_the_encodings_no_order(studied):
+    found = studied["encodings"]
+    assert max(max(point.ours) / min(point.ours) for point in found.values()) == pytest.approx(69, rel=0.01)
+    arms = ("binary", "sinusoidal", "near-orthogonal")
+    one_hot = {task: studied["ood-scale"][task, "positional", "c=10"] for task in TASKS}
+    ratios = [found[task, arm, "c=10"].median / one_hot[task].median for task in TASKS for arm in arms]
+    assert (min(ratios), max(ratios)) == pytest.approx((0.47, 8.8), rel=0.01)
+    ranges = {(task, "one-hot"): point.ours for task, point in one_hot.items()}
+    ranges |= {(task, arm): found[task, arm, "c=10"].ours for task in TASKS for arm in arms}
+    above = [
+        (task, arm, lower)
+        for task, arm in ranges
+        for other, lower in ranges
+        if other == task and min(ranges[task, arm]) > max(ranges[task, lower])
+    ]
+    assert above == [("max-subarray", "binary", lower) for lower in ("sinusoidal", "near-orthogonal")]
+
+
+def trained(task: str, losses: tuple[float, ...]) -> int:
+    return sum(loss < 0.01 * {"sum": 18, "min": 0.85}[task] for loss in losses)
+
+
+def test_small_standard_models_beside_the_published_ones(studied):
+    found = studied["small-standard"]
+    shown = list(table("small-standard"))
+    assert len(shown) == 16
+    for task, arm, (share, *cells) in shown:
+        end = found[task, arm, "validation"]
+        assert share == f"{trained(task, end.ours)} of 3 / {trained(task, end.published)} of 10"
+        for test_set, cell in zip(("validation", "c=10"), cells, strict=True):
+            point = found[task, arm, test_set]
+            ours, published, ratio = re.split(r" / |, (?=[^ ]+$)", cell)
+            assert shows(ours, point.ours)
+            assert shows(published, point.published)
+            assert read(ratio) == pytest.approx(point.ratio, rel=0.051)
+    ratios = [point.ratio for point in found.values()]
+    assert [sum(1 / by < ratio < by for ratio in ratios) for by in (3, 10)] == [112, 160]
+    assert len(ratios) == 176
+    far = {task: [p for (of, _, at), p in found.items() if (of, at) == (task, "c=10")] for task in ("sum", "min")}
+    assert min(min(point.ours) for point in far["min"]) == pytest.approx(13.7, abs=0.05)
+    shallow = [point for point in far["sum"] if point.arm.startswith("1 deep")]
+    assert sum(loss < 0.1 for point in shallow for loss in point.ours) == 4
+    assert sum(loss < 0.1 for point in shallow for loss in point.published) == 10
+
+
+def test_narrow_deep_models_may_start_with_one_output_for_all_inputs():
+    x = tasks.get("sum").sample(256, generator=torch.Generator().manual_seed(0))[0]
+    for width, expected in ((2, [True, False, True]), (4, [True, False, True]), (16, [False, False, False])):
+        model = Standard(length=8, layers=4, hidden_dim=width)
+        drawn = [model.init(stream(seed, "weights")) for seed in range(3)]
+        y = model.plain({name: torch.stack([one[name] for one in drawn]) for name in drawn[0]}, x.expand(3, -1, -1, -1))
+        assert (y.amax(1) - y.amin(1)).amax((1, 2)).lt(1e-7).tolist() == expected
+
+
+def test_rotary_attention_beside_the_published_figures(studied):
+    found, scale = studied["rotary"], studied["ood-scale"]
+    assert all(len(point.ours) == 2 for point in found.values())
+    shown = {(task, whose): cells for task, whose, cells in table("rotary")}
+    assert len(shown) == 9
+    for task in ("sum", "min", "sort"):
+        for at, test_set in enumerate(("validation", "c=2", "c=5", "c=10")):
+            point = found[task, "rotary, input X‖P", test_set]
+            assert shows(shown[task, "ours"][at], point.ours)
+            assert shows(shown[task, "published"][at], point.published)
+            assert read(shown[task, "ratio"][at]) == pytest.approx(point.ratio, abs=0.0051)
+    off = [(point.task, point.ratio) for point in found.values() if not 1 / 3 < point.ratio < 3]
+    assert (len(found), len(off), [task for task, _ in off].count("sum")) == (33, 10, 9)
+    assert all(ratio < 1 for _, ratio in off)
+    for task, of_standard, of_positional in (("sum", 0.42, 690), ("min", 0.73, 250), ("sort", 1.26, 800)):
+        loss = found[task, "rotary, input X‖P", "c=10"].median
+        assert loss / scale[task, "standard", "c=10"].median == pytest.approx(of_standard, abs=0.006)
+        assert loss / scale[task, "positional", "c=10"].median == pytest.approx(of_positional, rel=0.02)
+
+
 def test_accuracies_on_the_page_are_those_of_the_store_and_the_models_keep_their_order(tmp_path):
     found = results.results("accuracy", unpacked(RESULTS / "accuracy" / "store.tar.xz", tmp_path))
     assert all(len(point.ours) == 3 for point in found.points)
     medians = {(point.task, point.arm, point.test_set): point.median for point in found.points}
     assert len(medians) == 5 * 3 * 10
-    page = (RESULTS.parent / "results.md").read_text()
-    section = page[page.index("## accuracy") : page.index("## What is not here yet")]
-    rows_of = [line.split("|")[1:-1] for line in section.splitlines() if line.startswith("|") and " % " in line]
-    task = ""
-    for name, arm, *cells in rows_of:
-        task = name.strip() or task
+    shown = list(table("accuracy"))
+    assert len(shown) == 15
+    for task, arm, cells in shown:
         for test_set, cell in zip(("c=1", "c=2", "c=5", "c=10"), cells, strict=True):
             told = float(cell.replace("*", "").split("%")[0])
-            assert told == pytest.approx(100 * medians[task, arm.strip(), test_set], abs=0.051)
-    assert len(rows_of) == 15
+            assert told == pytest.approx(100 * medians[task, arm, test_set], abs=0.051)
     for task in ("sum", "min", "median", "sort", "max-subarray"):
         for scale in range(3, 11):
             ordered = [medians[task, arm, f"c={scale}"] for arm in ("homogeneous", "positional", "standard")]
