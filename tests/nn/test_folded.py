@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from posattn import PositionalTransformer, StandardTransformer
-from posattn.nn.functional import Params
+from posattn.nn.initial import Params
 
 from . import oracle
 
