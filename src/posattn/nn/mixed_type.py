@@ -183,6 +183,7 @@ class MixedStandardTransformer(MixedModel[MixedStandard]):
         Args:
             characters: how many of the `length` nodes hold characters; the others hold numbers.
             vocabulary: how many characters there are.
+            rotary: whether queries and keys are rotated by their node's place.
         """
         self._begin(
             generator, length=length, characters=characters, vocabulary=vocabulary, scratchpad=scratchpad,

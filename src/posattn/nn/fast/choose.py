@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from posattn.nn.architecture import Architecture
-from posattn.nn.fast import gpt, positional, selector, standard
+from posattn.nn.fast import gpt, layer_by_layer, positional, selector, standard
 from posattn.nn.fast.any_model import mapped
 from posattn.nn.fast.products import half
 from posattn.nn.gpt import GPTArchitecture
@@ -25,6 +25,7 @@ FORMS: dict[type[Architecture], Callable[..., Callable[..., Tensor] | None]] = {
     Standard: standard.form,
     GPTArchitecture: gpt.form,
     Selector: selector.form,
+    **dict.fromkeys(layer_by_layer.ARCHITECTURES, layer_by_layer.form),
 }
 
 

@@ -8,6 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from posattn.nn.fast import layer_by_layer
 from posattn.nn.fast.folding import FoldedLayer, fold, folded_decoder, middle_maps
 from posattn.nn.fast.nodes import inputs
 from posattn.nn.fast.products import linear
@@ -20,11 +21,11 @@ TILE, HALF_NODES = 64, 32
 
 
 def form(sizes: Standard, *, device: torch.device, precision: str) -> Callable[..., Tensor] | None:
-    """None for a rotary model: the rotation stands between W_Q and W_K, and they cannot be multiplied."""
+    """A rotary model goes layer by layer: the rotation stands between W_Q and W_K, which cannot be multiplied."""
     most = HALF_NODES if precision == "bf16" else TILE
     fits = sizes.nodes <= most and max(sizes.input_width, sizes.hidden_dim) <= TILE and sizes.mlp_layers == 2
     if sizes.rotary:
-        return None
+        return layer_by_layer.form(sizes, device=device, precision=precision)
     if device.type == "cuda" and precision in ("tf32", "bf16") and fits:
         return partial(fused, sizes, dtype=torch.bfloat16 if precision == "bf16" else None)
     # Autocast rounds the model's own products one by one; folded matrices would be rounded once more.
