@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 import posattn.nn
+from posattn import PosattnError
 from posattn.nn.module import MODELS
 
 from . import oracle
@@ -204,3 +205,30 @@ def test_a_layer_of_a_trace_is_the_formula_of_the_state_before_it() -> None:
     for linear in (layer.mlp_in, *layer.mlp_middle):
         hidden = linear(hidden).clamp(min=0)
     torch.testing.assert_close(after.state, layer.mlp_out(hidden))
+
+
+def test_values_are_checked_where_they_are_known_and_shapes_always() -> None:
+    model, (x,) = case("standard")
+    spoiled = x.clone()
+    spoiled[0, 0] = torch.nan
+    with pytest.raises(PosattnError, match="nan at"):
+        model(spoiled)
+    assert torch.vmap(model)(spoiled[None]).isnan().any()
+    assert torch.func.jacrev(lambda batch: model(batch).sum())(spoiled).isnan().any()
+    assert torch.export.export(model, (x,)).module()(spoiled).isnan().any()
+    for transform in (torch.vmap(model), torch.func.jacrev(lambda batch: model(batch).sum())):
+        with pytest.raises(PosattnError, match=r"shape .* takes \(batch, length, 1\)"):
+            transform(torch.zeros(2, 3, 5, 2, dtype=torch.float64))
+
+
+@pytest.mark.usefixtures("as_users_run_it")
+def test_a_compiled_model_does_not_look_at_values() -> None:
+    model, (x,) = case("hybrid")
+    compiled = torch.compile(model, backend="eager", fullgraph=True)
+    assert compiled(torch.full_like(x, torch.nan)).isnan().all()
+    torch.compiler.reset()
+
+
+def test_a_model_without_values_runs_on_the_meta_device() -> None:
+    model, (x,) = case("positional")
+    assert copy.deepcopy(model).to("meta")(x.to("meta")).shape == x.shape
