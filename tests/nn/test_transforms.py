@@ -207,6 +207,7 @@ def test_a_layer_of_a_trace_is_the_formula_of_the_state_before_it() -> None:
     torch.testing.assert_close(after.state, layer.mlp_out(hidden))
 
 
+@pytest.mark.usefixtures("as_users_run_it")
 def test_values_are_checked_where_they_are_known_and_shapes_always() -> None:
     model, (x,) = case("standard")
     spoiled = x.clone()

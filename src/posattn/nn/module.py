@@ -51,8 +51,8 @@ class Model(nn.Module, Generic[Described]):
         super().__init__()
         if generator is not None:
             checks.generator(generator, why="first weights are drawn from it, or, without one, from the global one")
-        self._begin_empty(architecture)
         try:
+            self._begin_empty(architecture)
             self._fill(architecture.init(generator))
         except (MemoryError, RuntimeError) as error:
             if not devices.memory_is_full(error):
