@@ -166,7 +166,9 @@ def test_an_encoding_at_call_time_must_fit_the_input(model, encoding, message):
 def test_a_longer_encoding_does_not_help_a_model_that_holds_constants():
     x, longer = torch.zeros(2, 9, 1), torch.zeros(10, 9)
     assert PositionalTransformer()(x, encoding=longer).shape == x.shape
-    message = "the input has length 9 and the binary constants of the model 8: shorten it, or build the model with length=9."
+    message = (
+        "the input has length 9 and the binary constants of the model 8: shorten it, or build the model with length=9."
+    )
     with refused(message) as caught:
         PositionalTransformer(constants="binary")(x, encoding=longer)
     assert "encoding=P" not in str(caught.value)
