@@ -28,7 +28,7 @@ NOT_NUMERIC = (
     "compile/test_resources.py",
     "compile/test_serial.py",
     "nn/test_bad_input.py",
-    "nn/test_kernels.py::test_kernels_equal",
+    "nn/kernels/test_kernels.py",
     "tasks/test_intervals.py",
     "tasks/test_registry.py",
     "tasks/test_source.py",

@@ -34,21 +34,31 @@ REGISTRY: dict[str, Encoding] = {}
 #: The width of P that each encoding has unless told otherwise; those in `ONE_WIDTH` have no other.
 USUAL_WIDTH: dict[str, Callable[[int], int]] = {}
 ONE_WIDTH: set[str] = set()
+#: Those that are a formula: at a given width they have any number of rows, and more rows do not change the first ones.
+ENDLESS: set[str] = set()
 
 SINUSOIDAL_BASE = 10_000.0
 
 
-def register(name: str, width: Callable[[int], int], *, only: bool = False) -> Callable[[Encoding], Encoding]:
-    """Give an encoding its name and its usual width for a number of nodes (`only`: the one that it can have)."""
+def register(
+    name: str, width: Callable[[int], int], *, only: bool = False, endless: bool = False
+) -> Callable[[Encoding], Encoding]:
+    """Give an encoding its name and its usual width for a number of nodes (`only`: the one that it can have).
+
+    `endless`: row i is a formula of i and the width, so that a model can take longer inputs than it was built for.
+    """
     require(isinstance(name, str) and name != "", f"name={name!r}: an encoding is called by a word, as 'one-hot'.")
     require(callable(width), f"width={width!r}: it must be a function of the number of nodes, as lambda nodes: nodes.")
     checks.switch("only", only)
+    checks.switch("endless", endless)
 
     def keep(function: Encoding) -> Encoding:
         REGISTRY[name] = function
         USUAL_WIDTH[name] = width
-        if only:
-            ONE_WIDTH.add(name)
+        for is_so, those in ((only, ONE_WIDTH), (endless, ENDLESS)):
+            those.discard(name)
+            if is_so:
+                those.add(name)
         return function
 
     return keep
@@ -106,7 +116,7 @@ def binary(
     return (2 * bits - 1).float()
 
 
-@register("parabolic", lambda nodes: 3, only=True)
+@register("parabolic", lambda nodes: 3, only=True, endless=True)
 def parabolic(
     nodes: int, *, dim: int | None = None, generator: torch.Generator | None = None
 ) -> Float[Tensor, "nodes dim"]:
@@ -116,7 +126,7 @@ def parabolic(
     return torch.stack([torch.ones(nodes), i, i * i], dim=1)
 
 
-@register("sinusoidal", lambda nodes: nodes + nodes % 2)
+@register("sinusoidal", lambda nodes: nodes + nodes % 2, endless=True)
 def sinusoidal(
     nodes: int, *, dim: int | None = None, generator: torch.Generator | None = None
 ) -> Float[Tensor, "nodes dim"]:

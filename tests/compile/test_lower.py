@@ -5,6 +5,7 @@ import re
 import numpy as np
 import pytest
 import torch
+from posattn.nn.functional import affine
 
 from posattn import PosattnError, PositionalTransformer
 from posattn.compile import compile, library
@@ -13,7 +14,6 @@ from posattn.compile.interpreter import run, trace
 from posattn.compile.lowering.lower import Lowered, lower
 from posattn.compile.lowering.ranges import register_bounds
 from posattn.compile.program import Program, Round, reads
-from posattn.nn.functional import affine
 from posattn.nn.numeric import layer
 
 from . import trees

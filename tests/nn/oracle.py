@@ -1,15 +1,21 @@
-"""The models' formulas in NumPy, one sample, one head and one node at a time. Nothing here calls posattn's parts.
+"""The models' formulas in NumPy, one sample, one head and one node at a time, and models with given weights.
+
+No formula here calls posattn.
 
 Layout of the weights, as the models state it: `name_weight` is (into, out) and acts from the right; maps that every
 layer has are stacked, (layers, into, out); head h owns the h-th block of columns.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
+
+from posattn.nn import Model, model_of
+from posattn.nn.initial import Params
 
 #: Sizes of the numeric models in the tests: small, and mostly different from each other.
 SIZES: dict[str, Any] = {
@@ -39,24 +45,43 @@ def stirred(model: Any, seed: int = 0) -> Any:
     in the MLP (ReLUs halve), biases 1/2.
     """
     generator = torch.Generator().manual_seed(seed)
-    model = model.double()
-    with torch.no_grad():
-        for name, parameter in model.named_parameters():
-            into = 4 if name.endswith("_bias") else 1 if name.endswith("_embedding") else parameter.shape[-2]
+
+    def redraw(weights: Params) -> None:
+        for name in model.architecture.parameters():
+            weight = weights[name]
+            into = 4 if name.endswith("_bias") else 1 if name.endswith("_embedding") else weight.shape[-2]
             gain = {"query_weight": 2.0, "key_weight": 2.0}.get(name, math.sqrt(2) if "mlp" in name else 1.0)
-            parameter.normal_(0.0, gain / math.sqrt(into), generator=generator)
-    return model
+            weight.normal_(0.0, gain / math.sqrt(into), generator=generator)
+
+    return reweighted(model.double(), redraw)
 
 
-def numbers(*shape: int, seed: int = 0) -> torch.Tensor:
+def reweighted(model: Any, edit: Callable[[Params], Any]) -> Any:
+    """The model with weights that `edit` changed, in place and in the stacked layout."""
+    weights = {name: tensor.detach().clone() for name, tensor in model.weights().items()}
+    edit(weights)
+    return model_of(model.architecture, weights)
+
+
+def stacked(models: Sequence[Model[Any]]) -> Params:
+    """The weights of several models of one architecture, with a leading replica axis."""
+    each = [model.weights() for model in models]
+    return {name: torch.stack([weights[name].detach() for weights in each]) for name in each[0]}
+
+
+def shapes_of(model: Any) -> dict[str, tuple[int, ...]]:
+    return {name: tuple(tensor.shape) for name, tensor in model.weights().items()}
+
+
+def numbers(*shape: int, seed: int = 0) -> Tensor:
     return torch.randn(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
 
 
 def weights_of(model: Any) -> Weights:
-    return {name: tensor.double().numpy() for name, tensor in model.state_dict().items()}
+    return {name: tensor.detach().double().numpy() for name, tensor in model.weights().items()}
 
 
-def relative_error(found: torch.Tensor, expected: Any) -> float:
+def relative_error(found: Tensor, expected: Any) -> float:
     """Largest difference, as a part of the largest entry."""
     wanted = np.asarray(expected)
     values = found.detach().numpy()

@@ -56,12 +56,12 @@ def test_gradients_of_a_compiled_model_are_the_same_under_autocast():
 
 def test_autocast_does_not_reach_the_certificate_of_a_query():
     """Encodings that are nearly dependent: the certificate's product with each chosen one is 1, or there is none."""
-    torch.manual_seed(0)
-    sizes = SelectorTransformer(length=6, dim=1, encoding="stochastic", encoding_dim=16, deviation=1.0).architecture
-    chosen = sizes.codes({}, torch.arange(40)[None], 6, torch.float32).chosen(torch.arange(6).expand(1, 40, 6))
-    chosen = chosen[:, torch.linalg.eigvalsh(chosen[0] @ chosen[0].mT)[:, 0] > 0.05]
+    model = SelectorTransformer(length=6, dim=1, encoding="stochastic", encoding_dim=16)
+    chosen = model.encodings(torch.arange(6).expand(40, 6), torch.arange(40), torch.float32)
+    chosen = chosen[torch.linalg.eigvalsh(chosen @ chosen.mT)[:, 0] > 0.05]
+    assert len(chosen) > 5
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        query = sizes._query(chosen)
+        query = model.e_query(chosen)
     products = (chosen @ query.unsqueeze(-1)).squeeze(-1)
     # Elimination at a condition of at most 6/0.05 = 120: a few hundred roundings of 2⁻²⁴, and not of 2⁻⁸.
     assert (products - 1).abs().max() < 1e-3

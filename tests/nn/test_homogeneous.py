@@ -55,18 +55,16 @@ def test_a_zero_input_gives_zero_and_with_biases_it_does_not():
 
 
 def test_only_queries_and_keys_keep_their_biases():
-    names = {name for name, _ in MODELS[False, torch.float64].named_parameters() if "bias" in name}
+    names = {name for name in MODELS[False, torch.float64].weights() if "bias" in name}
     assert names == {"query_bias", "key_bias"}
-    assert len({name for name, _ in MODELS[True, torch.float64].named_parameters() if "bias" in name}) == 8
+    assert len({name for name in MODELS[True, torch.float64].weights() if "bias" in name}) == 8
 
 
 def test_the_bias_of_queries_shapes_attention_and_that_of_keys_never_does():
     """q_i·(k_j + b_K) adds the same to all of row i, and softmax does not see it; (q_i + b_Q)·k_j varies with j."""
     model = oracle.stirred(PositionalTransformer(layers=LAYERS, bias=False))
     before = model.attention()
-    with torch.no_grad():
-        model.get_parameter("key_bias").zero_()
+    model = oracle.reweighted(model, lambda w: w["key_bias"].zero_())
     assert torch.allclose(model.attention(), before, rtol=0, atol=oracle.ROUNDING)
-    with torch.no_grad():
-        model.get_parameter("query_bias").zero_()
+    model = oracle.reweighted(model, lambda w: w["query_bias"].zero_())
     assert (model.attention() - before).abs().max() > 1e-2

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from posattn import HybridTransformer
+from posattn.nn.fast.any_model import mapped
 
 from . import oracle
 
@@ -31,7 +32,7 @@ def test_a_shorter_input_sees_the_first_rows_of_p_and_the_scratchpads():
 
 def test_every_size_goes_to_its_own_axis():
     model = HybridTransformer(length=5, in_dim=2, out_dim=7, embed_dim=22, heads=11, layers=3, hidden_dim=17)
-    shapes = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
+    shapes = oracle.shapes_of(model)
     assert shapes["encoder_weight"] == (2, 22)
     assert shapes["query_weight"] == shapes["key_weight"] == (3, 22 + 6, 11 * (22 + 6))
     assert model(torch.zeros(13, 5, 2)).shape == (13, 5, 7)
@@ -39,9 +40,8 @@ def test_every_size_goes_to_its_own_axis():
 
 def test_replicas_at_once_equal_each_by_itself():
     models = [oracle.stirred(HybridTransformer(**SIZES), seed) for seed in range(3)]
-    stacked = {name: torch.stack([m.state_dict()[name] for m in models]) for name in models[0].state_dict()}
     x = oracle.numbers(3, 4, 5, 3)
-    together = models[0].architecture.forward(stacked, x)
+    together = mapped(models[0].architecture)(oracle.stacked(models), x)
     for replica, model in enumerate(models):
         assert oracle.relative_error(together[replica], model(x[replica]).detach()) < oracle.ROUNDING
 
@@ -49,12 +49,12 @@ def test_replicas_at_once_equal_each_by_itself():
 def test_both_values_and_positions_reach_attention():
     """Hand-made: W_Q and W_K that see only one of the two, with the other's rows set to 0."""
     x, order = oracle.numbers(2, 5, 3), torch.tensor([3, 0, 4, 1, 2])
-    by_value = oracle.stirred(HybridTransformer(**SIZES, scratchpad=0))
-    by_place = oracle.stirred(HybridTransformer(**SIZES, scratchpad=0, bias=False))
-    with torch.no_grad():
-        for name in ("query_weight", "key_weight"):
-            by_value.get_parameter(name)[:, 14:] = 0
-            by_place.get_parameter(name)[:, :14] = 0
+
+    def blind(model: HybridTransformer, rows: slice) -> HybridTransformer:
+        return oracle.reweighted(model, lambda w: [w[name][:, rows].zero_() for name in ("query_weight", "key_weight")])
+
+    by_value = blind(oracle.stirred(HybridTransformer(**SIZES, scratchpad=0)), slice(14, None))
+    by_place = blind(oracle.stirred(HybridTransformer(**SIZES, scratchpad=0, bias=False)), slice(14))
     # Values alone: equivariant. Positions alone: homogeneous without biases, and not equivariant.
     assert oracle.relative_error(by_value(x[:, order]), by_value(x)[:, order].detach()) < oracle.ROUNDING
     assert oracle.relative_error(by_place(7 * x), 7 * by_place(x).detach()) < oracle.ROUNDING

@@ -1,4 +1,4 @@
-"""The one-layer selector against its formula written out with whole matrices, and its encodings against splitmix64."""
+"""The one-layer selector against its formula written out with whole matrices."""
 
 import dataclasses
 import math
@@ -7,19 +7,18 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from torch import Tensor
 
 from posattn import tasks
 from posattn.errors import PosattnError
-from posattn.nn import FullyConnected, FullyConnectedNetwork, Selector, SelectorTransformer
-from posattn.nn.selector import solve_ones
-from posattn.nn.token_encodings import Stochastic, as_signs, random_words
+from posattn.nn import Selector, SelectorTransformer
 from posattn.train import Data, Evaluation, Fleet, Optimiser, Trial
-from train.small import SHARP, SUMMANDS, difference, shaken
+from train.small import SHARP, SUMMANDS, shaken
+
+from . import splitmix64
 
 TASK = tasks.get("selection")
+PLACES = torch.arange(11).unsqueeze(0)
 SIZES: dict[str, Any] = {"length": 11, "dim": 3, "deviation": 0.7}
 CHOICES: list[dict[str, Any]] = [
     {"encoding": "one-hot"},
@@ -42,8 +41,8 @@ def samples(count: int = 5, **options: Any) -> tuple[Any, Tensor]:
     return TASK.sample(count, **wanted, generator=seeded(1), dtype=torch.float64)
 
 
-def model(**options: Any) -> SelectorTransformer:
-    return SelectorTransformer(**(SIZES | options), generator=seeded(2)).double()
+def model(*, seed: int = 2, **options: Any) -> SelectorTransformer:
+    return SelectorTransformer(**(SIZES | options), generator=seeded(seed)).double()
 
 
 def codes_of(selector: SelectorTransformer, tokens: int, key: int) -> np.ndarray:
@@ -53,23 +52,7 @@ def codes_of(selector: SelectorTransformer, tokens: int, key: int) -> np.ndarray
         return np.eye(sizes.width)[:, :tokens]
     if sizes.encoding == "near-orthogonal":
         return selector.get_buffer("encoding").numpy()[:tokens].T
-    return signs_by_hand(key, tokens, sizes.width).T / math.sqrt(sizes.width)
-
-
-def random_signs(key: Tensor, tokens: int, width: int) -> Tensor:
-    return as_signs(random_words(key.unsqueeze(-1), torch.arange(tokens), width), width, torch.float64)
-
-
-def signs_by_hand(key: int, tokens: int, width: int) -> np.ndarray:
-    """Bits of splitmix64 in Python's own integers."""
-    whole, words, found = 2**64, -(-width // 64), []
-    for number in range(1, tokens * words + 1):
-        z = (key + number * 0x9E3779B97F4A7C15) % whole
-        z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) % whole
-        z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) % whole
-        z ^= z >> 31
-        found.append([1 if z >> bit & 1 else -1 for bit in range(64)])
-    return np.array(found).reshape(tokens, words * 64)[:, :width]
+    return splitmix64.signs(key, tokens, sizes.width).T / math.sqrt(sizes.width)
 
 
 def by_hand(selector: SelectorTransformer, x: np.ndarray, subset: list[int], key: int) -> np.ndarray:
@@ -114,37 +97,12 @@ def test_stochastic_encodings_have_no_longest_length() -> None:
     np.testing.assert_allclose(selector(x, subset, key)[0].detach().numpy(), wanted, rtol=1e-10, atol=1e-12)
 
 
-@given(st.integers(-(2**63), 2**63 - 1), st.integers(1, 5), st.integers(1, 140))
-def test_signs_are_the_bits_of_splitmix64(key: int, tokens: int, width: int) -> None:
-    found = random_signs(torch.tensor([key]), tokens, width)[0].numpy()
-    np.testing.assert_array_equal(found, signs_by_hand(key, tokens, width))
-
-
-def test_signs_of_different_keys_tokens_and_dimensions_are_independent() -> None:
-    signs = random_signs(torch.arange(50), 40, 128)
-    assert abs(signs.mean()) < 4 / math.sqrt(signs.numel())
-    for flat in (signs.transpose(0, 1).flatten(1), signs.flatten(1), signs.permute(2, 0, 1).flatten(1)):
-        count = flat.shape[1]
-        products = flat @ flat.T / count
-        beside = products - products.diag().diag()
-        assert beside.abs().max() < 6 / math.sqrt(count)
-
-
-@settings(max_examples=30)
-@given(st.integers(1, 8), st.integers(0, 1000))
-def test_solve_ones_is_the_inverse_times_ones(q: int, seed: int) -> None:
-    root = torch.randn(3, q, q + 4, generator=seeded(seed), dtype=torch.float64)
-    gram = root @ root.mT
-    wanted = np.linalg.solve(gram.numpy(), np.ones((3, q, 1)))[..., 0]
-    np.testing.assert_allclose(solve_ones(gram).numpy(), wanted, rtol=1e-6)
-
-
 def test_a_certificate_meets_every_chosen_encoding_with_one() -> None:
     selector = model(encoding="stochastic", encoding_dim=30)
     key = torch.tensor([5])
-    codes = Stochastic(key.unsqueeze(0), 11, 30, torch.float64)
-    query = selector.architecture._query(codes.chosen(torch.tensor([[[1, 4, 9]]])))
-    assert codes.products(query)[0, 0, [1, 4, 9]].tolist() == pytest.approx([1.0, 1.0, 1.0])
+    chosen, every = (selector.encodings(places, key, torch.float64) for places in (torch.tensor([[1, 4, 9]]), PLACES))
+    products = (every @ selector.e_query(chosen).unsqueeze(-1)).flatten()
+    assert products[[1, 4, 9]].tolist() == pytest.approx([1.0, 1.0, 1.0])
 
 
 def test_weights_start_at_zero_unless_told_otherwise_and_count_only_what_is_used() -> None:
@@ -282,50 +240,11 @@ def test_stochastic_encodings_that_will_be_dependent_are_refused_before_training
         Fleet([trial_of(encoding="stochastic", **fine)], device="cpu")
 
 
-def test_how_often_random_signs_are_dependent_is_what_the_refusal_counts_with() -> None:
-    signs = random_signs(torch.arange(100_000), 3, 7)
-    pairs = (signs @ signs.mT).abs().tril(-1) == 7
-    share = pairs.flatten(1).any(1).double().mean().item()
-    assert share == pytest.approx(6 / 2**7, rel=0.05)
-
-
 def test_a_test_set_cannot_have_the_name_of_a_figure_of_the_weights() -> None:
     base = trial_of(encoding="one-hot")
     sets = {"cosine W": base.evaluation.sets["same"]}
     with pytest.raises(PosattnError, match="'cosine W', which is a figure of the weights: rename it"):
         Fleet([dataclasses.replace(base, evaluation=dataclasses.replace(base.evaluation, sets=sets))], device="cpu")
-
-
-def test_a_network_is_relu_layers_on_tokens_and_the_subsets_indicator() -> None:
-    network = FullyConnectedNetwork(length=11, dim=3, widths=(7, 5), generator=seeded()).double()
-    (x, subset, key), _ = samples()
-    found = network(x, subset, key).detach().numpy()
-    p = {name: parameter.detach().numpy() for name, parameter in network.named_parameters()}
-    for row in range(5):
-        state = np.concatenate([x[row].numpy().ravel(), np.isin(np.arange(11), subset[row].numpy()).astype(float)])
-        for layer in range(3):
-            state = state @ p[f"layer{layer}_weight"] + p[f"layer{layer}_bias"]
-            state = np.maximum(state, 0) if layer < 2 else state
-        np.testing.assert_allclose(found[row], state, rtol=1e-10, atol=1e-12)
-
-
-@pytest.mark.usefixtures("as_users_run_it")
-def test_a_networks_bad_sizes_and_inputs_are_one_clear_error() -> None:
-    for widths, words in (((), "at least one hidden layer"), ((0,), "widths\\[0\\]=0")):
-        with pytest.raises(PosattnError, match=words):
-            FullyConnectedNetwork(widths=widths)
-    (x, subset, key), _ = samples()
-    network = FullyConnectedNetwork(length=12, dim=3).double()
-    for inputs, words in (
-        ((x, subset, key), "11 tokens: the network takes 12. Build it with length=11"),
-        ((x, subset[:, :0], key), "q=0 of 11 tokens"),
-        ((x, subset[:1], key), r"subset is \(1, 2\)"),
-        ((x, subset.double(), key), "subset is .* torch.float64"),
-    ):
-        with pytest.raises(PosattnError, match=words):
-            network(*inputs)
-    with pytest.raises(PosattnError, match=r"widths=100: one whole number for every hidden layer, as \(100,\)"):
-        FullyConnectedNetwork(widths=100)
 
 
 def test_a_fleet_of_selectors_trains_each_as_if_alone_and_watches_the_cosines() -> None:
@@ -351,28 +270,3 @@ def test_a_fleet_of_selectors_trains_each_as_if_alone_and_watches_the_cosines() 
         apart = abs(scores[1][name].loss - moved[name].loss)
         assert abs(scores[1][name].loss - score.loss) <= SUMMANDS * (apart + 2**-52) < SHARP
     assert all(0.1 < found["cosine V"].loss <= 1 for found in scores)
-
-
-def test_networks_of_several_widths_train_together_each_as_if_alone() -> None:
-    trials = [
-        Trial(
-            task="selection",
-            model=FullyConnected(length=6, dim=2, widths=widths),
-            data=Data(samples=32, batch=16, fresh=True, options={"length": 6, "dim": 2, "subset_size": 2}),
-            optimiser=Optimiser(lr=1e-2, steps=20),
-            evaluation=Evaluation(samples=16, sets={"fresh": {"length": 6, "dim": 2, "subset_size": 2}}),
-            precision="float64",
-            seed=seed,
-        )
-        for seed, widths in enumerate([(3, 7), (5, 4), (3, 7)])
-    ]
-    together = Fleet(trials, device="cpu")
-    list(together.run())
-    moved = shaken(trials)
-    for replica, trial in enumerate(trials):
-        alone = Fleet([trial], device="cpu")
-        list(alone.run())
-        limit = SUMMANDS * difference(together.weights(replica), moved.weights(replica))
-        assert difference(together.weights(replica), alone.weights(0)) <= limit < SHARP
-        fresh = [fleet.scores()[k]["fresh"].loss for fleet, k in ((together, replica), (moved, replica), (alone, 0))]
-        assert abs(fresh[0] - fresh[2]) <= SUMMANDS * (abs(fresh[0] - fresh[1]) + 2**-52) < SHARP

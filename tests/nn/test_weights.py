@@ -152,7 +152,7 @@ def test_it_comes_back_bit_for_bit_wherever_the_reader_puts_its_tensors(at, tmp_
 
 def test_a_model_holds_its_weights_in_memory_of_its_own():
     model = MODELS[0]()
-    given = {name: placed(tensor, 20) for name, tensor in model.state_dict().items()}
+    given = {name: placed(tensor.detach(), 20) for name, tensor in model.weights().items()}
     other = model_of(model.architecture, given)
     for tensor in given.values():
         tensor.zero_()

@@ -126,7 +126,7 @@ class Compiled:
             text = serial.to_json(self.program)
         except PosattnError:
             text = str(self.program)
-        return fingerprint(text, self._about(), self.model.state_dict())
+        return fingerprint(text, self._about(), self.model.weights())
 
     def summary(self) -> str:
         """Sizes of the model, and the encoding that was chosen."""
@@ -151,7 +151,7 @@ class Compiled:
                 f"'{self.program.name}' has changed since it was verified: verify it again, .verify(), then save it.",
             )
             notes["certificate"] = self.certificate.to_json()
-        tensors = self.model.state_dict()
+        tensors = self.model.weights()
         write_weights(path, self.model.architecture, tensors, notes=notes)
 
 
@@ -229,7 +229,7 @@ def _certificate(header: dict[str, str], model: ExactPositionalTransformer) -> C
     if text is None or not has_digest(text):
         return None
     found = Certificate.from_json(text)
-    held = fingerprint(header["program"], header["compiled"], model.state_dict())
+    held = fingerprint(header["program"], header["compiled"], model.weights())
     require(
         found == replace(found, digest="").sealed(held),
         "weights, program, domain or certificate are not those that were verified. Compile it again.",
@@ -239,7 +239,7 @@ def _certificate(header: dict[str, str], model: ExactPositionalTransformer) -> C
 
 def _equal(one: ExactPositionalTransformer, other: ExactPositionalTransformer) -> bool:
     """Whether two models have the same sizes and the same weights."""
-    held, wanted = one.state_dict(), other.state_dict()
+    held, wanted = one.weights(), other.weights()
     return one.architecture == other.architecture and all(torch.equal(held[k].cpu(), wanted[k]) for k in wanted)
 
 

@@ -19,7 +19,7 @@ from posattn import checks, tasks
 from posattn.engine import older
 from posattn.errors import PosattnError, kind_of, require
 from posattn.files import make_folder, write_whole
-from posattn.nn.functional import Params
+from posattn.nn.initial import Params
 from posattn.nn.weights import write_weights
 from posattn.tasks.source import same, source_hash
 from posattn.train import Trial, identity
@@ -127,7 +127,7 @@ class Store:
         """Keep a finished trial. Its metrics come last: without them it counts as never run."""
         folder = self.path(trial)
         if weights is not None:
-            checks.instance("weights", weights, dict, fix="pass a model's tensors by name, model.state_dict()")
+            checks.instance("weights", weights, dict, fix="pass a model's tensors by name, model.weights()")
         checks.instance("metrics", metrics, dict, fix="pass what is to be kept by name, as {'scores': []}")
         self.finished(trial)
         make_folder(folder)

@@ -8,7 +8,7 @@ from typing import Any
 from posattn.checks import choice
 from posattn.errors import PosattnError
 from posattn.nn.hybrid import HybridTransformer
-from posattn.nn.module import NumericModel
+from posattn.nn.numeric import NumericModel
 from posattn.nn.positional import PositionalTransformer
 from posattn.nn.standard import StandardTransformer
 

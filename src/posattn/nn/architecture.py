@@ -1,9 +1,9 @@
-"""What describes a model completely but for its weights."""
+"""What describes a model completely, except for its weights."""
 
 import dataclasses
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -13,14 +13,14 @@ from torch import Tensor
 
 from posattn.checks import choice
 from posattn.errors import PosattnError, require, unknown
-from posattn.nn.functional import Init, Params
+from posattn.nn.initial import Init, Params
 
 ARCHITECTURES: dict[str, type["Architecture"]] = {}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Architecture(ABC):
-    """Sizes and choices of a model, its first weights, and its forward pass as a pure function.
+    """Sizes and choices of a model, and its first weights.
 
     A frozen dataclass: equal fields are the same architecture, in a file, in a trial and in memory.
     """
@@ -60,22 +60,9 @@ class Architecture(ABC):
         """Name and shape of everything that `init` gives, without drawing it."""
         return {name: first.shape for name, first in self.parameters().items()}
 
-    @abstractmethod
-    def forward(self, p: Params, *inputs: Tensor) -> Tensor:
-        """The output, from parameters and inputs that all have a leading replica axis. Checks no values."""
-
-    def plain(self, p: Params, *inputs: Tensor) -> Tensor:
-        """The same function of ordinary operations alone; a model with faster forms overrides this."""
-        return self.forward(p, *inputs)
-
     def measures(self, p: Params) -> dict[str, Tensor]:
         """Figures of the weights alone, one for every replica, that are worth watching while a model is trained."""
         return {}
-
-    def form(self, *, device: torch.device, precision: str) -> Callable[..., Tensor]:
-        """The form of `forward` that is fastest for training on a device, at a precision of `posattn.train`."""
-        # Autocast rounds the products of the plain form one by one; folded matrices would be rounded once more.
-        return self.forward if precision != "bf16" else half(self.plain, device)
 
     def label(self) -> str:
         """What a progress bar calls it."""
@@ -90,10 +77,6 @@ class Architecture(ABC):
         """One that can stand for every member of a family, which holds zeros for what it does not have itself."""
         return next((member for member in family if getattr(member, "bias", True)), self)
 
-    @abstractmethod
-    def check(self, *inputs: Tensor) -> None:
-        """Raise where an input (without replica axis) does not fit the model."""
-
     def likely_failure(self, samples: int, shapes: Sequence[tuple[int, ...]]) -> str | None:
         """Why, among so many samples of these shapes, chance is likely to give one without an answer; else nothing."""
         return None
@@ -102,16 +85,6 @@ class Architecture(ABC):
         """Canonical: equal architectures give equal text."""
         fields = {"kind": self.kind} | dataclasses.asdict(self)
         return json.dumps(fields, sort_keys=True, separators=(",", ":"))
-
-
-def half(function: Callable[..., Tensor], device: torch.device) -> Callable[..., Tensor]:
-    """A forward pass with its products in bfloat16."""
-
-    def half(p: Params, *inputs: Tensor) -> Tensor:
-        with torch.autocast(device.type, torch.bfloat16, cache_enabled=False):
-            return function(p, *inputs)
-
-    return half
 
 
 def from_json(text: str) -> Architecture:
@@ -128,22 +101,12 @@ def from_json(text: str) -> Architecture:
 
 
 def build(architecture: type[Architecture], options: dict[str, Any]) -> Architecture:
-    """`architecture(**options)`, with a word about an option that it does not have."""
+    """`architecture(**options)`, with a note on an option that it does not have."""
     known = [field.name for field in dataclasses.fields(architecture)]
     for option in options:
         if option not in known:
             raise unknown(f"option of the {architecture.kind} model", option, known)
     return architecture(**options)
-
-
-def check_codes(what: str, codes: Tensor, vocabulary: int) -> None:
-    """Every code must be in the vocabulary."""
-    outside = codes[(codes < 0) | (codes >= vocabulary)]
-    if outside.numel():
-        raise PosattnError(
-            f"{what} {outside[0].item()} lies outside 0 … {vocabulary - 1}: correct it, or build the model with a "
-            f"larger vocabulary than {vocabulary}."
-        )
 
 
 def check_heads(embed_dim: int, heads: int) -> None:

@@ -10,19 +10,19 @@ from itertools import pairwise
 
 import torch
 from jaxtyping import Float, Int
-from torch import Tensor
+from torch import Tensor, nn
 
 from posattn.checks import keep_whole, whole
-from posattn.errors import require
+from posattn.errors import PosattnError, require
 from posattn.nn.architecture import Architecture
-from posattn.nn.functional import Init, Params, affine, linear_init
+from posattn.nn.initial import Init, linear_init
 from posattn.nn.module import Model
-from posattn.nn.selector import check_selection
+from posattn.nn.selection_inputs import check_selection
 
 
 @dataclass(frozen=True, kw_only=True)
 class FullyConnected(Architecture):
-    """Sizes of a fully connected network, and its forward pass."""
+    """Sizes of a fully connected network."""
 
     kind = "connected"
 
@@ -49,34 +49,51 @@ class FullyConnected(Architecture):
         each = zip(*(member.widths for member in family if isinstance(member, FullyConnected)), strict=True)
         return replace(self, widths=tuple(map(max, each)))
 
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Widths of the input, of every hidden layer and of the output."""
+        return self.length * (self.dim + 1), *self.widths, self.dim
+
     def parameters(self) -> dict[str, Init]:
-        sizes = (self.length * (self.dim + 1), *self.widths, self.dim)
         found: dict[str, Init] = {}
-        for index, (into, out) in enumerate(pairwise(sizes)):
+        for index, (into, out) in enumerate(pairwise(self.sizes)):
             found |= linear_init(f"layer{index}", into, out, bias=True)
         return found
 
-    def check(self, *inputs: Tensor) -> None:
-        x, subset, key = inputs
-        check_selection(x, subset, key, dim=self.dim)
-        require(
-            x.shape[1] == self.length,
-            f"{x.shape[1]} tokens: the network takes {self.length}. Build it with length={x.shape[1]}.",
-        )
-
-    def forward(self, p: Params, *inputs: Tensor) -> Float[Tensor, "replicas batch dim"]:
-        x, subset, _ = inputs
-        chosen = torch.zeros(*x.shape[:3], dtype=x.dtype, device=x.device).scatter(2, subset, 1.0)
-        state = torch.cat([x.flatten(2), chosen], dim=-1)
-        for index in range(len(self.widths)):
-            state = affine(p, f"layer{index}", state).relu()
-        return affine(p, f"layer{len(self.widths)}", state)
-
 
 class FullyConnectedNetwork(Model[FullyConnected]):
-    """(batch, tokens, dim), (batch, q) and (batch,) → (batch, dim). Options: `FullyConnected`."""
+    """(batch, tokens, dim), subset (batch, q) and key (batch,) → (batch, dim).
+
+    >>> network = FullyConnectedNetwork(length=6, dim=2, widths=(9,), generator=torch.Generator().manual_seed(0))
+    >>> network(torch.zeros(1, 6, 2), torch.tensor([[0, 3]]), torch.zeros(1, dtype=torch.int64)).shape
+    torch.Size([1, 2])
+    """
 
     describes = FullyConnected
+
+    def __init__(
+        self,
+        *,
+        length: int = 20,
+        dim: int = 5,
+        widths: tuple[int, ...] = (100,),
+        generator: torch.Generator | None = None,
+    ) -> None:
+        """Draw the first weights.
+
+        Args:
+            length: T, the number of tokens.
+            dim: d, numbers per token.
+            widths: of the hidden layers, the first one first.
+            generator: where first weights are drawn from; None is PyTorch's global one.
+        """
+        super().__init__(FullyConnected(length=length, dim=dim, widths=widths), generator)
+
+    def build(self, architecture: FullyConnected) -> None:
+        self.layers = nn.ModuleList(nn.Linear(into, out) for into, out in pairwise(architecture.sizes))
+
+    def parts(self) -> list[tuple[str, str | None]]:
+        return [(f"layers.{index}", None) for index in range(len(self.layers))]
 
     def forward(
         self,
@@ -85,4 +102,16 @@ class FullyConnectedNetwork(Model[FullyConnected]):
         key: Int[Tensor, " batch"],
     ) -> Float[Tensor, "batch dim"]:
         """The key is for models with encodings; this one has none."""
-        return self.run(x, subset, key)
+        self.check(x, subset, key)
+        sizes = self.architecture
+        check_selection(x, subset, key, dim=sizes.dim)
+        if x.shape[1] != sizes.length:
+            raise PosattnError(
+                f"{x.shape[1]} tokens: the network takes {sizes.length}. Build it with length={x.shape[1]}."
+            )
+        chosen = torch.zeros_like(x[:, :, 0]).scatter(1, subset, 1.0)
+        state = torch.cat([x.flatten(1), chosen], dim=-1)
+        *hidden, last = self.layers
+        for layer in hidden:
+            state = layer(state).relu()
+        return last(state)

@@ -9,9 +9,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from posattn.errors import PosattnError, require
-from posattn.nn.functional import affine, linear
-from posattn.nn.numeric import middle_maps
-from posattn.nn.positional import PositionalTransformer
+from posattn.nn.numeric import Layer, NumericModel
 
 
 class HardenedTransformer(nn.Module):
@@ -19,36 +17,35 @@ class HardenedTransformer(nn.Module):
 
     reads: Tensor
 
-    def __init__(self, model: PositionalTransformer) -> None:
+    def __init__(self, model: NumericModel, attention: Float[Tensor, "layers heads nodes nodes"]) -> None:
         super().__init__()
         self.model = model
-        self.register_buffer("reads", selected(model.attention()))
+        self.register_buffer("reads", selected(attention))
 
     @torch.no_grad()
     def forward(self, x: Float[Tensor, "batch length in_dim"]) -> Float[Tensor, "batch length out_dim"]:
-        """The plain form of the model, with reads in place of attention."""
+        """The model's own forward pass, with reads in place of attention."""
         with torch.autocast(x.device.type, enabled=False):
             return self._read(x)
 
     def _read(self, x: Tensor) -> Tensor:
         self.model.check(x)
-        architecture, p = self.model.architecture, self.model.replica()
+        longest = self.model.architecture.length
         require(
-            x.shape[1] == architecture.length,
-            f"the input has length {x.shape[1]}: a hardened model has the one it was hardened at, "
-            f"{architecture.length}.",
+            x.shape[1] == longest,
+            f"the input has length {x.shape[1]}: a hardened model has the one it was hardened at, {longest}.",
         )
-        heads = architecture.heads
-        state = affine(p, "encoder", architecture.inputs(p, x.unsqueeze(0)))
-        for index in range(architecture.depth):
-            values = affine(p, "value", state, index)[0].unflatten(2, (heads, -1))
-            read = torch.stack([values[:, self.reads[index, head], head] for head in range(heads)], dim=2)
-            attended = affine(p, "output", read.flatten(2).unsqueeze(0), index)
-            hidden = affine(p, "mlp_in", torch.cat([state, attended], dim=-1), index).relu()
-            for weight, bias in middle_maps(p, index):
-                hidden = linear(hidden, weight, bias).relu()
-            state = affine(p, "mlp_out", hidden, index)
-        return affine(p, "decoder", state)[0, :, : x.shape[1]]
+        state = self.model.encoder(self.model.inputs(x))
+        for index, layer in enumerate(self.model.layers):
+            assert isinstance(layer, Layer)
+            values = layer.value(state).unflatten(-1, (layer.attention.heads, -1))
+            each = [values[:, reads, head] for head, reads in enumerate(self.reads[index])]
+            attended = layer.output(torch.stack(each, dim=2).flatten(2))
+            hidden = layer.mlp_in(torch.cat([state, attended], dim=-1)).relu()
+            for linear in layer.mlp_middle:
+                hidden = linear(hidden).relu()
+            state = layer.mlp_out(hidden)
+        return self.model.decoder(state)[:, : x.shape[1]]
 
 
 def selected(attention: Float[Tensor, "layers heads nodes nodes"]) -> Int[Tensor, "layers heads nodes"]:

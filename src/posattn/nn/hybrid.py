@@ -2,17 +2,17 @@
 
 from dataclasses import dataclass
 
+import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from posattn.nn.functional import Params, affine, attention_weights, split_heads
-from posattn.nn.module import NumericModel
-from posattn.nn.numeric import Numeric, layer
+from posattn.nn.numeric import NumericModel
+from posattn.nn.sizes import Numeric
 
 
 @dataclass(frozen=True, kw_only=True)
 class Hybrid(Numeric):
-    """Sizes of a hybrid Transformer, and its forward pass; d_k = embed_dim + d_P."""
+    """Sizes of a hybrid Transformer; d_k = embed_dim + d_P."""
 
     kind = "hybrid"
 
@@ -20,18 +20,22 @@ class Hybrid(Numeric):
     def query_width(self) -> int:
         return self.embed_dim + self.encoding_width
 
-    def forward(self, p: Params, *inputs: Tensor) -> Float[Tensor, "replicas batch length out_dim"]:
-        (x,) = inputs
-        state = affine(p, "encoder", self.inputs(p, x))
-        for index in range(self.depth):
-            seen = self.beside(state, p["encoding"])
-            query = split_heads(affine(p, "query", seen, index), self.heads)
-            key = split_heads(affine(p, "key", seen, index), self.heads)
-            state = layer(p, index, state, attention_weights(query, key))
-        return affine(p, "decoder", state)[:, :, : x.shape[2]]
-
 
 class HybridTransformer(NumericModel[Hybrid]):
-    """(batch, length, in_dim) → (batch, length, out_dim). Options are the fields of `Hybrid`, by name."""
+    """(batch, length, in_dim) → (batch, length, out_dim), with attention that sees values and positions.
+
+    >>> HybridTransformer(length=8, generator=torch.Generator().manual_seed(0))(torch.zeros(3, 8, 1)).shape
+    torch.Size([3, 8, 1])
+    """
 
     describes = Hybrid
+
+    def forward(
+        self, x: Float[Tensor, "batch length in_dim"], *, encoding: Float[Tensor, "nodes width"] | None = None
+    ) -> Float[Tensor, "batch length out_dim"]:
+        """`encoding` replaces P for this call: one row for every number of x, then the scratchpad's."""
+        position = self.checked(x, encoding)
+        state = self.encoder(self.inputs(x))
+        for layer in self.layers:
+            state = layer(state, torch.cat([state, position.expand(x.shape[0], -1, -1)], dim=-1))
+        return self.decoder(state)[:, : x.shape[1]]

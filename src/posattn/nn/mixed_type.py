@@ -6,23 +6,20 @@ are those of the numeric models. `MixedStandard` adds a learned position embeddi
 rows to Q and K.
 """
 
-from abc import abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
 import torch
 from jaxtyping import Float, Int
-from torch import Tensor
+from torch import Tensor, nn
 
 from posattn.checks import finite, keep_whole
-from posattn.errors import require
-from posattn.nn.architecture import Architecture, check_codes
-from posattn.nn.functional import Init, Params, affine
-from posattn.nn.gpt import look_up
-from posattn.nn.module import Model
-from posattn.nn.numeric import GIVEN, Numeric, layer
+from posattn.errors import PosattnError, require
+from posattn.nn.initial import Init
+from posattn.nn.module import Model, check_codes, values_known
+from posattn.nn.numeric import Layer, NumericModel
 from posattn.nn.positional import Positional
+from posattn.nn.sizes import GIVEN, Numeric
 from posattn.nn.standard import Standard
 
 
@@ -53,55 +50,10 @@ class Mixed(Numeric):
     def parameters(self) -> dict[str, Init]:
         return {"character_embedding": Init((self.vocabulary, self.embed_dim), normal=1.0)} | super().parameters()
 
-    def check(self, *inputs: Tensor) -> None:
-        characters, numbers = inputs
-        wanted = self.length - self.characters
-        require(
-            tuple(characters.shape[1:]) == (self.characters,)
-            and characters.dtype == torch.int64
-            and tuple(numbers.shape) == (characters.shape[0], wanted)
-            and numbers.is_floating_point(),
-            f"characters {tuple(characters.shape)}, {characters.dtype}, and numbers {tuple(numbers.shape)}, "
-            f"{numbers.dtype}: the model takes (batch, {self.characters}), int64, and (batch, {wanted}), floats.",
-        )
-        check_codes("character", characters, self.vocabulary)
-        finite("the numbers", numbers)
-
-    @abstractmethod
-    def attend(self, p: Params) -> Callable[[int, Tensor], Tensor]:
-        """What gives a layer's attention weights, from its number and its state."""
-
-    def embed(
-        self,
-        p: Params,
-        characters: Int[Tensor, "replicas batch characters"],
-        numbers: Float[Tensor, "replicas batch numbers"],
-    ) -> Float[Tensor, "replicas batch nodes embed"]:
-        text = look_up(p["character_embedding"], characters)
-        padded = torch.nn.functional.pad(numbers, (0, self.scratchpad)).unsqueeze(-1)
-        return torch.cat([text, affine(p, "encoder", padded)], dim=2)
-
-    def forward(self, p: Params, *inputs: Tensor) -> Float[Tensor, "replicas batch out_dim"]:
-        state, attention = self.embed(p, *inputs), self.attend(p)
-        for index in range(self.depth):
-            state = layer(p, index, state, attention(index, state))
-        return affine(p, "decoder", state[:, :, 0])
-
-    def plain(self, p: Params, *inputs: Tensor) -> Tensor:
-        return self.forward(p, *inputs)
-
-    def form(self, *, device: torch.device, precision: str) -> Callable[..., Tensor]:
-        """The numeric models' fast forms take numbers alone."""
-        return Architecture.form(self, device=device, precision=precision)
-
 
 @dataclass(frozen=True, kw_only=True)
 class MixedPositional(Mixed, Positional):
     kind = "mixed-positional"
-
-    def attend(self, p: Params) -> Callable[[int, Tensor], Tensor]:
-        every_layer = self.attention(p, self.nodes).unsqueeze(2)
-        return lambda index, state: every_layer[:, index]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,32 +72,138 @@ class MixedStandard(Mixed, Standard):
     def parameters(self) -> dict[str, Init]:
         return {"position_embedding": Init((self.nodes, self.embed_dim), normal=1.0)} | super().parameters()
 
-    def embed(self, p: Params, characters: Tensor, numbers: Tensor) -> Tensor:
-        return super().embed(p, characters, numbers) + p["position_embedding"].unsqueeze(1)
-
-    def attend(self, p: Params) -> Callable[[int, Tensor], Tensor]:
-        return lambda index, state: self.layer_attention(p, index, state)
-
 
 DescribedMixed = TypeVar("DescribedMixed", bound=Mixed)
 
 
-class MixedModel(Model[DescribedMixed]):
-    """A module of the mixed-type pair."""
+class MixedModel(NumericModel[DescribedMixed]):
+    """What the mixed-type pair shares."""
+
+    def build(self, architecture: DescribedMixed) -> None:
+        super().build(architecture)
+        self.character_embedding = nn.Embedding(architecture.vocabulary, architecture.embed_dim)
+
+    def check(self, *inputs: Tensor) -> None:
+        Model.check(self, *inputs)
+        (characters, numbers), sizes = inputs, self.architecture
+        count = sizes.length - sizes.characters
+        if not (
+            tuple(characters.shape[1:]) == (sizes.characters,)
+            and characters.dtype == torch.int64
+            and tuple(numbers.shape) == (characters.shape[0], count)
+            and numbers.is_floating_point()
+        ):
+            raise PosattnError(
+                f"characters {tuple(characters.shape)}, {characters.dtype}, and numbers {tuple(numbers.shape)}, "
+                f"{numbers.dtype}: the model takes (batch, {sizes.characters}), int64, and (batch, {count}), floats."
+            )
+        check_codes("character", characters, sizes.vocabulary)
+        if values_known(numbers):
+            finite("the numbers", numbers)
+
+    def embedded(
+        self, characters: Int[Tensor, "batch characters"], numbers: Float[Tensor, "batch numbers"]
+    ) -> Float[Tensor, "batch nodes embed"]:
+        """Characters through the embedding, numbers and the scratchpad's zeros through the encoder."""
+        padded = nn.functional.pad(numbers, (0, self.architecture.scratchpad)).unsqueeze(-1)
+        return torch.cat([self.character_embedding(characters), self.encoder(padded)], dim=1)
+
+
+class MixedPositionalTransformer(MixedModel[MixedPositional]):
+    """characters (batch, 90), numbers (batch, 8) → answer (batch, 1), with attention that sees positions alone."""
+
+    describes = MixedPositional
+
+    def __init__(
+        self,
+        *,
+        length: int = 98,
+        characters: int = 90,
+        vocabulary: int = 150,
+        scratchpad: int = 1,
+        out_dim: int = 1,
+        embed_dim: int = 32,
+        heads: int = 2,
+        layers: int | None = 3,
+        hidden_dim: int = 32,
+        mlp_layers: int = 2,
+        bias: bool = True,
+        encoding: str = "one-hot",
+        encoding_dim: int | None = None,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        """Draw the first weights. Arguments are those of `PositionalTransformer`, and two more.
+
+        Args:
+            characters: how many of the `length` nodes hold characters; the others hold numbers.
+            vocabulary: how many characters there are.
+        """
+        self._begin(
+            generator, length=length, characters=characters, vocabulary=vocabulary, scratchpad=scratchpad,
+            out_dim=out_dim, embed_dim=embed_dim, heads=heads, layers=layers, hidden_dim=hidden_dim,
+            mlp_layers=mlp_layers, bias=bias, encoding=encoding, encoding_dim=encoding_dim, constants=None,
+        )  # fmt: skip
 
     def forward(
         self, characters: Int[Tensor, "batch characters"], numbers: Float[Tensor, "batch numbers"]
     ) -> Float[Tensor, "batch out_dim"]:
-        return self.run(characters, numbers)
-
-
-class MixedPositionalTransformer(MixedModel[MixedPositional]):
-    """characters (batch, 90), numbers (batch, 8) → answer (batch, 1). Options: the fields of `MixedPositional`."""
-
-    describes = MixedPositional
+        self.check(characters, numbers)
+        state, position = self.embedded(characters, numbers), self.get_buffer("encoding")
+        for layer in self.layers:
+            state = layer(state, position)
+        return self.decoder(state[:, 0])
 
 
 class MixedStandardTransformer(MixedModel[MixedStandard]):
-    """characters (batch, 90), numbers (batch, 8) → answer (batch, 1). Options: the fields of `MixedStandard`."""
+    """characters (batch, 90), numbers (batch, 8) → answer (batch, 1), with attention that sees values."""
 
     describes = MixedStandard
+
+    def __init__(
+        self,
+        *,
+        length: int = 98,
+        characters: int = 90,
+        vocabulary: int = 150,
+        scratchpad: int = 1,
+        out_dim: int = 1,
+        embed_dim: int = 32,
+        heads: int = 2,
+        layers: int | None = 3,
+        hidden_dim: int = 32,
+        mlp_layers: int = 2,
+        bias: bool = True,
+        encoding: str = "one-hot",
+        encoding_dim: int | None = None,
+        rotary: bool = False,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        """Draw the first weights. Arguments are those of `StandardTransformer`, and two more.
+
+        Args:
+            characters: how many of the `length` nodes hold characters; the others hold numbers.
+            vocabulary: how many characters there are.
+            rotary: whether queries and keys are rotated by their node's place.
+        """
+        self._begin(
+            generator, length=length, characters=characters, vocabulary=vocabulary, scratchpad=scratchpad,
+            out_dim=out_dim, embed_dim=embed_dim, heads=heads, layers=layers, hidden_dim=hidden_dim,
+            mlp_layers=mlp_layers, bias=bias, encoding=encoding, encoding_dim=encoding_dim, constants=None,
+            rotary=rotary,
+        )  # fmt: skip
+
+    def build(self, architecture: MixedStandard) -> None:
+        super().build(architecture)
+        self.position_embedding = nn.Embedding(architecture.nodes, architecture.embed_dim)
+
+    def layer(self, sizes: MixedStandard) -> Layer:
+        return Layer(sizes, rotary=sizes.rotary)
+
+    def forward(
+        self, characters: Int[Tensor, "batch characters"], numbers: Float[Tensor, "batch numbers"]
+    ) -> Float[Tensor, "batch out_dim"]:
+        self.check(characters, numbers)
+        state = self.embedded(characters, numbers) + self.position_embedding.weight
+        for layer in self.layers:
+            state = layer(state, state)
+        return self.decoder(state[:, 0])

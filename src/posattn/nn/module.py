@@ -1,28 +1,40 @@
-"""A model as a PyTorch module: it holds the weights of one replica and checks what it is given."""
+"""A model as a PyTorch module: it holds the weights of one model, checks what it is given, and can be traced."""
 
 import math
 import os
+import re
+from abc import abstractmethod
+from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, TypeVar
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch._C._functorch import is_functorch_wrapped_tensor
 
 from posattn import checks, devices
-from posattn.errors import PosattnError, require
-from posattn.nn.architecture import Architecture, build
-from posattn.nn.functional import Params, owned
-from posattn.nn.numeric import GIVEN, Numeric
+from posattn.errors import PosattnError, kind_of, require
+from posattn.nn.architecture import Architecture
+from posattn.nn.initial import Params
+from posattn.nn.layout import stack, unstack
 from posattn.nn.weights import read_weights, write_weights
 
 Described = TypeVar("Described", bound=Architecture)
-DescribedNumeric = TypeVar("DescribedNumeric", bound=Numeric)
 
 MODELS: dict[str, type["Model[Any]"]] = {}
 
 
+@dataclass(frozen=True)
+class Step:
+    """The state after one part of a model, and the attention weights that led there."""
+
+    name: str  # of the submodule
+    state: Tensor
+    attention: Float[Tensor, "*batch readers nodes"] | None = None
+
+
 class Model(nn.Module, Generic[Described]):
-    """A module around an architecture (`describes`). Options are the architecture's fields, by name.
+    """A module around an architecture (`describes`). A subclass says what it is made of (`build`) and its `forward`.
 
     First weights are drawn from `generator`, or, as in any PyTorch module, from the global one when there is none.
     """
@@ -35,75 +47,116 @@ class Model(nn.Module, Generic[Described]):
         if "describes" in cls.__dict__:
             MODELS[cls.describes.kind] = cls
 
-    def __init__(self, *, generator: torch.Generator | None = None, **options: Any) -> None:
+    def __init__(self, architecture: Described, generator: torch.Generator | None) -> None:
         super().__init__()
-        require(
-            hasattr(self, "describes"),
-            f"{type(self).__name__} is what all models share: build one of its kinds, as PositionalTransformer().",
-        )
         if generator is not None:
             checks.generator(generator, why="first weights are drawn from it, or, without one, from the global one")
-        architecture: Any = build(self.describes, options)
         try:
-            self._hold(architecture, architecture.init(generator))
+            self._begin_empty(architecture)
+            self._fill(architecture.init(generator))
         except (MemoryError, RuntimeError) as error:
             if not devices.memory_is_full(error):
                 raise
             count = sum(math.prod(shape) for shape in architecture.shapes().values())
             raise PosattnError(
-                f"a {architecture.kind} model of {self._sizes(options)} holds {count:,} numbers, which do not fit in "
-                f"memory{devices.memory_asked_for(error)}: make it smaller."
+                f"a {architecture.kind} model of these sizes holds {count:,} numbers, which do not fit in "
+                f"memory{devices.memory_asked_for(error)}: make it smaller. {architecture.to_json()}"
             ) from None
 
-    @staticmethod
-    def _sizes(options: dict[str, Any]) -> str:
-        whole = {name: value for name, value in options.items() if isinstance(value, int)}
-        return ", ".join(f"{name}={value}" for name, value in whole.items() if not isinstance(value, bool))
+    @abstractmethod
+    def build(self, architecture: Described) -> None:
+        """Make the submodules and buffers. Their values come afterwards, so this runs on PyTorch's meta device."""
 
-    def _hold(self, architecture: Described, tensors: Params) -> None:
+    def _begin_empty(self, architecture: Described) -> None:
         self.architecture = architecture
-        learned = architecture.parameters()
-        for name, tensor in tensors.items():
-            if name in learned:
-                self.register_parameter(name, nn.Parameter(owned(tensor)))
-            else:
-                self.register_buffer(name, owned(tensor))
+        with torch.device("meta"):
+            self.build(architecture)
+
+    def _fill(self, tensors: Params) -> None:
+        held = unstack(self.architecture, tensors)
+        self.load_state_dict({name: owned(tensor) for name, tensor in held.items()}, assign=True)
+
+    def weights(self) -> Params:
+        """Every tensor in the stacked layout of fleets and files (`posattn.nn.layout`)."""
+        return stack(self.architecture, dict((*self.named_parameters(), *self.named_buffers())))
 
     def replica(self) -> Params:
-        """Everything the forward pass needs, as a fleet of one."""
-        return {name: tensor.unsqueeze(0) for name, tensor in (*self.named_parameters(), *self.named_buffers())}
+        """The same as those of a fleet of one: with a leading replica axis."""
+        return {name: tensor.unsqueeze(0) for name, tensor in self.weights().items()}
 
     def check(self, *inputs: Tensor) -> None:
-        """Raise where an input does not fit: shape, values, dtype or device."""
+        """Raise where an input does not fit the model: by its kind, device or dtype."""
         held = next(self.parameters())
         for x in inputs:
-            checks.tensor("the input", x)
-            require(
-                x.device == held.device,
-                f"the input is on '{x.device}' and the model on '{held.device}': use x.to('{held.device}').",
-            )
-            require(
-                not x.is_floating_point() or x.dtype == held.dtype,
-                f"the input has dtype {x.dtype} and the model {held.dtype}: use x.to({held.dtype}).",
-            )
-        self.architecture.check(*inputs)
+            if not isinstance(x, Tensor):
+                raise PosattnError(f"the input is {kind_of(x)}: use torch.as_tensor(x).")
+            if x.device != held.device:
+                raise PosattnError(
+                    f"the input is on '{x.device}' and the model on '{held.device}': use x.to('{held.device}')."
+                )
+            if x.is_floating_point() and x.dtype != held.dtype:
+                raise PosattnError(f"the input has dtype {x.dtype} and the model {held.dtype}: use x.to({held.dtype}).")
 
-    def run(self, *inputs: Tensor) -> Tensor:
-        """Check the inputs, then run the forward pass as a fleet of one."""
-        self.check(*inputs)
-        return self.architecture.forward(self.replica(), *(x.unsqueeze(0) for x in inputs))[0]
+    def parts(self) -> list[tuple[str, str | None]]:
+        """What `trace` stops at: the submodules in the order in which they run, each with that of its attention."""
+        layers = [name for name, _ in self.named_modules() if re.fullmatch(r"layers\.\d+", name)]
+        return [("encoder", None), *((name, f"{name}.attention") for name in layers), ("decoder", None)]
+
+    @torch.no_grad()
+    def trace(self, *inputs: Tensor) -> list[Step]:
+        """The state after the encoder, each layer and the decoder, with the attention that led there."""
+        states: dict[str, Tensor] = {}
+        hooks = [
+            module.register_forward_hook(lambda _, __, out, name=name: states.__setitem__(name, out.detach()))
+            for name, module in self.named_modules()
+        ]
+        try:
+            self(*inputs)
+        finally:
+            for hook in hooks:
+                hook.remove()
+        return [
+            Step(name, states[name], None if attention is None else states[attention])
+            for name, attention in self.parts()
+        ]
 
     def extra_repr(self) -> str:
         return self.architecture.to_json()
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write architecture and weights to a safetensors file, whole or not at all; `posattn.load` reads it."""
-        held = {**dict(self.named_parameters()), **dict(self.named_buffers())}
-        write_weights(checks.path("path", path), self.architecture, held)
+        write_weights(checks.path("path", path), self.architecture, self.weights())
+
+
+def values_known(x: Tensor) -> bool:
+    """Whether a tensor's values can be looked at: not while it is compiled, exported, captured or transformed."""
+    hidden = torch.compiler.is_compiling() or x.is_meta or is_functorch_wrapped_tensor(x)
+    return not hidden and not (x.is_cuda and torch.cuda.is_current_stream_capturing())
+
+
+def check_codes(what: str, codes: Tensor, vocabulary: int) -> None:
+    """Every code must be in the vocabulary."""
+    if not values_known(codes):
+        return
+    outside = codes[(codes < 0) | (codes >= vocabulary)]
+    if outside.numel():
+        raise PosattnError(
+            f"{what} {outside[0].item()} lies outside 0 … {vocabulary - 1}: correct it, or build the model with a "
+            f"larger vocabulary than {vocabulary}."
+        )
+
+
+def owned(tensor: Tensor) -> Tensor:
+    """A copy in memory of its own, aligned as torch aligns every new tensor.
+
+    Tensors from a file, a NumPy array or a larger buffer may start at any address, and some CPUs round the product of
+    such a tensor differently: the same weights would give another output.
+    """
+    return tensor.detach().clone(memory_format=torch.contiguous_format)
 
 
 def model_of(architecture: Architecture, tensors: Params) -> Model[Any]:
-    """The module of a given architecture with a copy of given weights."""
+    """The module of a given architecture with a copy of given weights, in the stacked layout."""
     checks.instance("architecture", architecture, Architecture, fix="describe the model, as posattn.nn.Positional()")
     described = type(architecture).__name__
     require(
@@ -115,21 +168,28 @@ def model_of(architecture: Architecture, tensors: Params) -> Model[Any]:
         "tensors", tensors, dict, fix="pass the weights by name, as architecture.init(generator) draws them"
     )
     expected = architecture.shapes()
-    found = {name: tuple(_held(name, tensor).shape) for name, tensor in tensors.items()}
+    found = {name: tuple(_floating(name, tensor).shape) for name, tensor in tensors.items()}
     for name in sorted(expected.keys() | found.keys()):
         require(
             expected.get(name) == found.get(name),
             f"tensor {name!r} has shape {found.get(name)}: the {architecture.kind} model takes {expected.get(name)} "
             "(None: there is none of that name). architecture.shapes() names them all.",
         )
-    cls = MODELS[architecture.kind]
-    model = cls.__new__(cls)
-    nn.Module.__init__(model)
-    model._hold(architecture, tensors)
+    model = without_weights(architecture)
+    model._fill(tensors)
     return model
 
 
-def _held(name: str, value: Any) -> Tensor:
+def without_weights(architecture: Architecture) -> Model[Any]:
+    """The module of an architecture, with tensors that have shapes and no values."""
+    cls = MODELS[architecture.kind]
+    model = cls.__new__(cls)
+    nn.Module.__init__(model)
+    model._begin_empty(architecture)
+    return model
+
+
+def _floating(name: str, value: Any) -> Tensor:
     tensor = checks.tensor(name, value)
     require(
         tensor.is_floating_point(), f"tensor {name!r} has dtype {tensor.dtype}: weights are floating point, x.float()."
@@ -140,70 +200,3 @@ def _held(name: str, value: Any) -> Tensor:
 def load(path: str | os.PathLike[str]) -> Model[Any]:
     """The model in a file that `model.save` wrote. Nothing in the file is ever executed."""
     return model_of(*read_weights(checks.path("path", path)))
-
-
-class NumericModel(Model[DescribedNumeric]):
-    """A model for numeric tasks. `encoding` and `constants` may be matrices, one row a node, the scratchpad's last."""
-
-    def __init__(
-        self,
-        *,
-        encoding: str | Float[Tensor, "nodes width"] = "one-hot",
-        constants: str | Float[Tensor, "nodes constants_width"] | None = None,
-        generator: torch.Generator | None = None,
-        **options: Any,
-    ) -> None:
-        matrices = {}
-        for name, value in (("encoding", encoding), ("constants", constants)):
-            if isinstance(value, Tensor):
-                require(value.dim() == 2, f"{name} of shape {tuple(value.shape)}: it must be (nodes, width).")
-                matrices[name] = value
-                options |= {name: GIVEN, f"{name}_dim": value.shape[1]}
-            else:
-                named = not (isinstance(value, str) and value == GIVEN)
-                require(named, f"{name}={GIVEN!r} stands for a matrix: pass the matrix itself, {name}=P.")
-                options[name] = value
-        super().__init__(generator=generator, **options)
-        for name, value in matrices.items():
-            nodes = self.architecture.nodes
-            require(
-                value.shape[0] == nodes,
-                f"{name} has {value.shape[0]} rows: it needs one for each of the model's length + scratchpad = {nodes} "
-                "nodes.",
-            )
-            checks.finite(name, value)
-            self.get_buffer(name).copy_(value)
-
-    def forward(
-        self, x: Float[Tensor, "batch length in_dim"], *, encoding: Float[Tensor, "nodes width"] | None = None
-    ) -> Float[Tensor, "batch length out_dim"]:
-        """`encoding` replaces P for this call: one row for every number of x, then the scratchpad's."""
-        self.check(x)
-        p = self.replica()
-        if encoding is not None:
-            self._check_encoding(encoding, x.shape[1])
-            p["encoding"] = encoding.unsqueeze(0)
-        if encoding is None or "constants" in p:
-            self._check_length(x)
-        return self.architecture.forward(p, x.unsqueeze(0))[0]
-
-    def _check_length(self, x: Tensor) -> None:
-        """Raise where x has more nodes than P, or the constants, have rows."""
-        length, longest = x.shape[1], self.architecture.length
-        other = ", or pass a longer P: model(x, encoding=P)." if self.architecture.constants is None else "."
-        require(
-            length <= longest,
-            f"the input has length {length} and the model {longest}: shorten it, or build the model with "
-            f"length={length}{other}",
-        )
-
-    def _check_encoding(self, encoding: Tensor, length: int) -> None:
-        checks.tensor("encoding", encoding)
-        wanted = (length + self.architecture.scratchpad, self.architecture.encoding_width)
-        held = self.get_buffer("encoding")
-        require(
-            tuple(encoding.shape) == wanted and encoding.dtype == held.dtype and encoding.device == held.device,
-            f"encoding is {tuple(encoding.shape)}, {encoding.dtype}, on '{encoding.device}': this input needs {wanted} "
-            f"(length + scratchpad rows), {held.dtype}, on '{held.device}'.",
-        )
-        checks.finite("encoding", encoding)

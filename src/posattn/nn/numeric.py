@@ -1,254 +1,222 @@
-"""What the models for numeric tasks share: sizes, inputs, the layer and its folded form.
+"""What the models for numbers share: attention, the layer around it, and how numbers become nodes.
 
-Layer (Back de Luca et al. 2025, section 4): x ← MLP([x ‖ W_O·attention(x)]), no normalisation, no added residual.
-Encoder and decoder are linear maps. Scratchpad nodes have input 0 and are dropped from the output.
+Layer (Back de Luca et al. 2025, section 4): x ← MLP([x ‖ W_O·concat_h(A_h·x·W_V,h)]), no normalisation, no residual.
+The models differ in what attention sees: positions, values or both.
 """
 
-from abc import abstractmethod
-from dataclasses import dataclass
-from typing import NamedTuple
+import math
+from typing import Any, TypeVar
 
 import torch
 from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, nn
 
-from posattn import encodings
-from posattn.checks import finite, keep_switches, keep_whole, whole
-from posattn.errors import kind_of, require, unknown
-from posattn.nn.architecture import Architecture, check_heads
-from posattn.nn.functional import Init, Params, affine, linear, linear_init, merge_heads, split_heads, xavier_init
+from posattn import checks, encodings
+from posattn.errors import PosattnError, require
+from posattn.nn.module import Model, values_known
+from posattn.nn.rotary import rotate
+from posattn.nn.sizes import GIVEN, Numeric
 
-#: The name of an encoding or of constants that were passed as a matrix.
-GIVEN = "given"
+DescribedNumeric = TypeVar("DescribedNumeric", bound=Numeric)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Numeric(Architecture):
-    """Sizes of a model that maps (batch, length, in_dim) to (batch, length, out_dim)."""
+class Attention(nn.Module):
+    """A_h = softmax(S·W_Q,h·(S·W_K,h)ᵀ/√d_k), where S is what attention sees and d_k is its width."""
 
-    length: int = 8  # longest input
-    scratchpad: int = 1  # extra nodes with input 0, the model's own affair
-    in_dim: int = 1
-    out_dim: int = 1
-    embed_dim: int = 64
-    heads: int = 2
-    layers: int | None = 4  # None: floor(log2 length) + 1, the paper's choice
-    hidden_dim: int = 64  # width of the MLP
-    mlp_layers: int = 2  # linear maps in the MLP, a ReLU between each two
-    bias: bool = True  # False: no bias but those of Q and K
-    encoding: str = "one-hot"  # P, a name of posattn.encodings
-    encoding_dim: int | None = None  # width of P where the encoding leaves a choice
-    constants: str | None = None  # an encoding to append to every input; None appends nothing
-    constants_dim: int | None = None
+    def __init__(self, width: int, heads: int, *, rotary: bool = False) -> None:
+        super().__init__()
+        self.heads, self.rotary = heads, rotary
+        self.query = nn.Linear(width, heads * width)
+        self.key = nn.Linear(width, heads * width)
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        keep_whole(self, "length", "in_dim", "out_dim", "embed_dim", "heads", "hidden_dim", least=1)
-        check_heads(self.embed_dim, self.heads)
-        keep_whole(self, "scratchpad", least=0)
-        keep_whole(self, "mlp_layers", least=2)  # there is a ReLU between each two
-        keep_switches(self, "bias")
-        if self.layers is None:
-            object.__setattr__(self, "layers", self.length.bit_length())  # floor(log2 length) + 1
-        keep_whole(self, "layers", least=1)
-        object.__setattr__(self, "encoding_dim", self._width("encoding", self.encoding, self.encoding_dim))
-        if self.constants is not None:
-            object.__setattr__(self, "constants_dim", self._width("constants", self.constants, self.constants_dim))
-        else:
-            require(
-                self.constants_dim is None,
-                f"constants_dim={self.constants_dim}: there are no constants. Leave it out, or name an encoding.",
-            )
+    def forward(self, seen: Float[Tensor, "*batch nodes width"]) -> Float[Tensor, "*batch heads nodes nodes"]:
+        query = self.query(seen).unflatten(-1, (self.heads, -1)).transpose(-3, -2)
+        key = self.key(seen).unflatten(-1, (self.heads, -1)).transpose(-3, -2)
+        if self.rotary:
+            query, key = rotate(query), rotate(key)
+        return (query @ key.mT / math.sqrt(query.shape[-1])).softmax(-1)
 
-    def _width(self, what: str, name: str, dim: int | None) -> int:
-        """Width of P or of the constants; a given matrix has its own."""
+
+class Layer(nn.Module):
+    """x ← MLP([x ‖ W_O·concat_h(A_h·x·W_V,h)]), the A_h from what attention sees."""
+
+    def __init__(self, sizes: Numeric, *, rotary: bool = False) -> None:
+        super().__init__()
+        embed, hidden, bias = sizes.embed_dim, sizes.hidden_dim, sizes.bias
+        self.attention = Attention(sizes.query_width, sizes.heads, rotary=rotary)
+        self.value = nn.Linear(embed, embed, bias=bias)
+        self.output = nn.Linear(embed, embed, bias=bias)
+        self.mlp_in = nn.Linear(2 * embed, hidden, bias=bias)
+        self.mlp_middle = nn.ModuleList(nn.Linear(hidden, hidden, bias=bias) for _ in range(sizes.mlp_layers - 2))
+        self.mlp_out = nn.Linear(hidden, embed, bias=bias)
+
+    def forward(
+        self, x: Float[Tensor, "batch nodes embed"], seen: Float[Tensor, "*batch nodes width"]
+    ) -> Float[Tensor, "batch nodes embed"]:
+        attention = self.attention(seen)
+        values = self.value(x).unflatten(-1, (self.attention.heads, -1)).transpose(-3, -2)
+        attended = self.output((attention @ values).transpose(-3, -2).flatten(-2))
+        hidden = self.mlp_in(torch.cat([x, attended], dim=-1)).relu()
+        for linear in self.mlp_middle:
+            hidden = linear(hidden).relu()
+        return self.mlp_out(hidden)
+
+
+class NumericModel(Model[DescribedNumeric]):
+    """(batch, length, in_dim) → (batch, length, out_dim)."""
+
+    def __init__(
+        self,
+        *,
+        length: int = 8,
+        scratchpad: int = 1,
+        in_dim: int = 1,
+        out_dim: int = 1,
+        embed_dim: int = 64,
+        heads: int = 2,
+        layers: int | None = 4,
+        hidden_dim: int = 64,
+        mlp_layers: int = 2,
+        bias: bool = True,
+        encoding: str | Float[Tensor, "nodes width"] = "one-hot",
+        encoding_dim: int | None = None,
+        constants: str | Float[Tensor, "nodes constants_width"] | None = None,
+        constants_dim: int | None = None,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        """Draw the first weights.
+
+        Args:
+            length: the longest input, for encodings that end somewhere (one-hot, binary, random or given ones).
+            scratchpad: extra nodes with input 0, whose outputs are dropped.
+            in_dim: numbers per node in the input.
+            out_dim: numbers per node in the output.
+            embed_dim: width of a node's state; a multiple of `heads`.
+            heads: attention heads per layer.
+            layers: number of layers; None is floor(log2 length) + 1, the paper's choice.
+            hidden_dim: width of the MLPs.
+            mlp_layers: linear maps in each MLP, with a ReLU between each two.
+            bias: False leaves out every bias except those of queries and keys.
+            encoding: P, the name of an encoding (`posattn.encodings`) or a matrix with one row per node, the
+                scratchpad's last.
+            encoding_dim: width of P, where the encoding leaves a choice.
+            constants: an encoding or a matrix whose rows are appended to every node's input; None appends nothing.
+            constants_dim: width of the constants, where their encoding leaves a choice.
+            generator: where first weights and random encodings are drawn from; None is PyTorch's global one.
+        """
+        self._begin(
+            generator, length=length, scratchpad=scratchpad, in_dim=in_dim, out_dim=out_dim, embed_dim=embed_dim,
+            heads=heads, layers=layers, hidden_dim=hidden_dim, mlp_layers=mlp_layers, bias=bias, encoding=encoding,
+            encoding_dim=encoding_dim, constants=constants, constants_dim=constants_dim,
+        )  # fmt: skip
+
+    def _begin(self, generator: torch.Generator | None, **options: Any) -> None:
+        """Describe the model by its options, of which P and the constants may be matrices, and draw its weights."""
         require(
-            isinstance(name, str),
-            f"{what} is {kind_of(name)}: it must be the name of an encoding, or a tensor where the model "
-            f"takes one. Known: {', '.join(encodings.REGISTRY)}.",
+            hasattr(self, "describes"),
+            f"{type(self).__name__} is what all models for numbers share: build one of its kinds, as "
+            "PositionalTransformer().",
         )
-        if name not in (GIVEN, *encodings.REGISTRY):
-            raise unknown(what, name, encodings.REGISTRY)
-        if dim is not None:
-            dim = whole(f"{what}_dim", dim, least=1)
-        if name != GIVEN:
-            return encodings.width(name, self.nodes, dim)
-        require(dim is not None, f"{what}={GIVEN!r} stands for a matrix: pass the matrix itself, {what}=P.")
-        assert dim is not None
-        return dim
+        given = {name: value for name, value in options.items() if isinstance(value, Tensor)}
+        for name, value in given.items():
+            require(value.dim() == 2, f"{name} of shape {tuple(value.shape)}: it must be (nodes, width).")
+            options |= {name: GIVEN, f"{name}_dim": value.shape[1]}
+        for name in ("encoding", "constants"):
+            named = name in given or not (isinstance(options[name], str) and options[name] == GIVEN)
+            require(named, f"{name}={GIVEN!r} stands for a matrix: pass the matrix itself, {name}=P.")
+        described: Any = self.describes(**options)
+        super().__init__(described, generator)
+        for name, value in given.items():
+            nodes = self.architecture.nodes
+            require(
+                value.shape[0] == nodes,
+                f"{name} has {value.shape[0]} rows: it needs one for each of the model's length + scratchpad = {nodes} "
+                "nodes.",
+            )
+            checks.finite(name, value)
+            self.get_buffer(name).copy_(value)
 
-    @property
-    def nodes(self) -> int:
-        return self.length + self.scratchpad
+    def build(self, architecture: DescribedNumeric) -> None:
+        sizes = architecture
+        self.register_buffer("encoding", torch.empty(sizes.nodes, sizes.encoding_width))
+        if sizes.constants_dim is not None:
+            self.register_buffer("constants", torch.empty(sizes.nodes, sizes.constants_dim))
+        self.encoder = nn.Linear(sizes.input_width, sizes.embed_dim, bias=sizes.bias)
+        self.layers = nn.ModuleList(self.layer(sizes) for _ in range(sizes.depth))
+        self.decoder = nn.Linear(sizes.embed_dim, sizes.out_dim, bias=sizes.bias)
 
-    @property
-    def depth(self) -> int:
-        assert self.layers is not None
-        return self.layers
-
-    @property
-    def encoding_width(self) -> int:
-        assert self.encoding_dim is not None
-        return self.encoding_dim
-
-    @property
-    def input_width(self) -> int:
-        """What the encoder sees of a node."""
-        return self.in_dim + (self.constants_dim or 0)
-
-    @property
-    @abstractmethod
-    def query_width(self) -> int:
-        """Width of what Q and K see; they map it to as many dimensions a head (d_k)."""
-
-    def parameters(self) -> dict[str, Init]:
-        return (
-            linear_init("encoder", self.input_width, self.embed_dim, bias=self.bias)
-            | layer_init(self, (self.depth,))
-            | linear_init("decoder", self.embed_dim, self.out_dim, bias=self.bias)
-        )
-
-    def constants_of(self, generator: torch.Generator | None) -> Params:
-        """P and the constants, drawn if they are random; a given matrix starts as zeros and is filled in."""
-        held: Params = {}
-        for key, name, width in (
-            ("encoding", self.encoding, self.encoding_dim),
-            ("constants", self.constants, self.constants_dim),
-        ):
-            if name == GIVEN:
-                assert width is not None
-                held[key] = torch.zeros(self.nodes, width)
-            elif name is not None:
-                drawing = generator or torch.default_generator
-                held[key] = encodings.make(name, self.nodes, dim=width, generator=drawing)
-        return held
-
-    def shapes(self) -> dict[str, tuple[int, ...]]:
-        widths = {"encoding": self.encoding_dim, "constants": self.constants_dim}
-        held = {name: (self.nodes, width) for name, width in widths.items() if width is not None}
-        return held | super().shapes()
+    def layer(self, sizes: DescribedNumeric) -> Layer:
+        """One layer of the model."""
+        return Layer(sizes)
 
     def check(self, *inputs: Tensor) -> None:
-        (x,) = inputs
+        """Besides kind, device and dtype: shape and length always, and values where they are known."""
+        super().check(*inputs)
+        (x,), sizes = inputs, self.architecture
+        if x.dim() != 3 or x.shape[2] != sizes.in_dim or x.shape[1] < 1:
+            raise PosattnError(
+                f"the input has shape {tuple(x.shape)}: the model takes (batch, length, {sizes.in_dim})."
+            )
+        if not x.is_floating_point():
+            raise PosattnError(f"the input has dtype {x.dtype}, not floating point: use x.float().")
+        if values_known(x) and not x.isfinite().all():
+            checks.finite("the input", x)
+
+    def checked(self, x: Tensor, encoding: Tensor | None) -> Float[Tensor, "nodes width"]:
+        """P for this input, the model's own or the one passed, after checking that everything fits."""
+        self.check(x)
+        length = x.shape[1]
+        if length > self.architecture.length:
+            self.check_length(length, *(("constants",) if encoding is not None else ("encoding", "constants")))
+        if encoding is None:
+            return self.rows("encoding", length)
+        self.check_encoding(encoding, length)
+        return encoding
+
+    def check_length(self, length: int, *names: str) -> None:
+        """Raise where there are more numbers than P, or the constants, have rows for."""
+        sizes = self.architecture
+        for name in names:
+            used = getattr(sizes, name)
+            if length > sizes.length and used is not None and used not in encodings.ENDLESS:
+                other = ", or pass a longer P: model(x, encoding=P)." if sizes.constants is None else "."
+                raise PosattnError(
+                    f"the input has length {length} and the {used} {name} of the model {sizes.length}: shorten it, or "
+                    f"build the model with length={length}{other}"
+                )
+
+    def check_encoding(self, encoding: Tensor, length: int) -> None:
+        """Raise where a P that was passed for one call does not fit the model and the input."""
+        checks.tensor("encoding", encoding)
+        wanted = (length + self.architecture.scratchpad, self.architecture.encoding_width)
+        held = self.get_buffer("encoding")
         require(
-            x.dim() == 3 and x.shape[2] == self.in_dim and x.shape[1] >= 1,
-            f"the input has shape {tuple(x.shape)}: the model takes (batch, length, {self.in_dim}).",
+            tuple(encoding.shape) == wanted and encoding.dtype == held.dtype and encoding.device == held.device,
+            f"encoding is {tuple(encoding.shape)}, {encoding.dtype}, on '{encoding.device}': this input needs {wanted} "
+            f"(length + scratchpad rows), {held.dtype}, on '{held.device}'.",
         )
-        require(x.is_floating_point(), f"the input has dtype {x.dtype}, not floating point: use x.float().")
-        finite("the input", x)
+        if values_known(encoding):
+            checks.finite("encoding", encoding)
+
+    def rows(self, name: str, length: int) -> Float[Tensor, "nodes width"]:
+        """The rows of P, or of the constants, for `length` numbers and then for the scratchpad.
+
+        The scratchpad keeps its rows, right after those of the longest input, whatever the length. Further numbers take
+        the rows behind them, where an encoding is a formula that has any number of rows.
+        """
+        table, longest = self.get_buffer(name), self.architecture.length
+        if length == longest:
+            return table
+        if length > longest:
+            more = encodings.make(getattr(self.architecture, name), length + len(table) - longest, dim=table.shape[1])
+            table = torch.cat([table[:longest], more[len(table) :].to(table), table[longest:]])
+        return torch.cat([table[:length], table[table.shape[0] - self.architecture.scratchpad :]])
 
     def inputs(
-        self, p: Params, x: Float[Tensor, "replicas batch length in_dim"]
-    ) -> Float[Tensor, "replicas batch nodes input_width"]:
-        """x with the scratchpad's zeros below it and the constants beside it."""
-        if self.scratchpad:
-            x = torch.nn.functional.pad(x, (0, 0, 0, self.scratchpad))
-        return self.beside(x, p["constants"]) if "constants" in p else x
-
-    def rows(
-        self, table: Float[Tensor, "replicas table_nodes width"], nodes: int
-    ) -> Float[Tensor, "replicas nodes width"]:
-        """The rows of P for a possibly shorter input: the first ones, and the scratchpad's, which are last."""
-        if table.shape[1] == nodes:
-            return table
-        length = nodes - self.scratchpad
-        return torch.cat([table[:, :length], table[:, table.shape[1] - self.scratchpad :]], dim=1)
-
-    def beside(
-        self, x: Float[Tensor, "replicas batch nodes features"], table: Float[Tensor, "replicas table_nodes width"]
-    ) -> Float[Tensor, "replicas batch nodes wider"]:
-        """[x ‖ P]: every node's row of `table` appended to it."""
-        rows = self.rows(table, x.shape[2])
-        return torch.cat([x, rows.unsqueeze(1).expand(-1, x.shape[1], -1, -1)], dim=-1)
-
-
-def layer_init(sizes: "Numeric", layers: tuple[int]) -> dict[str, Init]:
-    """Xavier on the stacked [W_Q | W_K] of all heads, on W_V and on W_O; PyTorch's default in the MLP."""
-    embed, hidden, bias = sizes.embed_dim, sizes.hidden_dim, sizes.bias
-    seen, keys = sizes.query_width, sizes.heads * sizes.query_width
-    return (
-        xavier_init("query", seen, keys, bias=True, layers=layers, stacked=2)
-        | xavier_init("key", seen, keys, bias=True, layers=layers, stacked=2)
-        | xavier_init("value", embed, embed, bias=bias, layers=layers)
-        | xavier_init("output", embed, embed, bias=bias, layers=layers)
-        | linear_init("mlp_in", 2 * embed, hidden, bias=bias, layers=layers)
-        | (
-            linear_init("mlp_middle", hidden, hidden, bias=bias, layers=(*layers, sizes.mlp_layers - 2))
-            if sizes.mlp_layers > 2
-            else {}
-        )
-        | linear_init("mlp_out", hidden, embed, bias=bias, layers=layers)
-    )
-
-
-def layer(
-    p: Params,
-    index: int,
-    x: Float[Tensor, "replicas batch nodes embed"],
-    attention: Float[Tensor, "replicas batch_or_1 heads nodes nodes"],
-) -> Float[Tensor, "replicas batch nodes embed"]:
-    """One layer in its plain form: MLP([x ‖ W_O·concat_h(A_h·x·W_V,h)])."""
-    values = split_heads(affine(p, "value", x, index), heads=attention.shape[2])
-    attended = affine(p, "output", merge_heads(attention @ values), index)
-    hidden = affine(p, "mlp_in", torch.cat([x, attended], dim=-1), index).relu()
-    for weight, bias in middle_maps(p, index):
-        hidden = linear(hidden, weight, bias).relu()
-    return affine(p, "mlp_out", hidden, index)
-
-
-def middle_maps(p: Params, index: int) -> list[tuple[Tensor, Tensor | None]]:
-    """The MLP's inner linear maps, each followed by a ReLU; none when the MLP has two layers."""
-    if "mlp_middle_weight" not in p:
-        return []
-    weights = p["mlp_middle_weight"][:, index].unbind(1)
-    biases = p["mlp_middle_bias"][:, index].unbind(1) if "mlp_middle_bias" in p else [None] * len(weights)
-    return list(zip(weights, biases, strict=True))
-
-
-class FoldedLayer(NamedTuple):
-    """Between two ReLUs a layer is linear in what the ReLU before it gave: u ↦ u·M₀ + Σ_h A_h·u·M_h + b."""
-
-    entry: Float[Tensor, "replicas into embed"]  # x = u·entry + entry_bias is the layer's own input
-    entry_bias: Float[Tensor, "replicas 1 embed"] | None
-    matrices: Float[Tensor, "replicas mixed into hidden"]  # M₀, then M_h for every head
-    bias: Float[Tensor, "replicas hidden"] | None
-
-
-def fold(p: Params, heads: int) -> list[FoldedLayer]:
-    """Multiply the matrices between two ReLUs together.
-
-    With x = u·E + e (E, e: the last map of the MLP before, or the encoder), T₀ = W₁'s upper half and
-    T_h = W_V,h·W_O,h·W₁'s lower half, the layer's first pre-activation is
-        x·T₀ + Σ_h A_h·x·T_h + (b_V·W_O + b_O)·W₁'s lower half + b₁,
-    and rows of A_h sum to 1, so M = E·T and b gains e·(T₀ + Σ_h T_h).
-    """
-    embed = p["value_weight"].shape[2]
-    upper, lower = p["mlp_in_weight"].split(embed, dim=2)
-    out = p["output_weight"] @ lower
-    per_head = p["value_weight"].unflatten(3, (heads, -1)).transpose(2, 3) @ out.unflatten(2, (heads, -1))
-    own = torch.cat([upper.unsqueeze(2), per_head], dim=2)  # T: (replicas, layers, 1 + heads, embed, hidden)
-    folded = []
-    for index in range(own.shape[1]):
-        name, at = ("mlp_out", (slice(None), index - 1)) if index else ("encoder", (slice(None),))
-        entry = p[f"{name}_weight"][at]
-        matrices = entry.unsqueeze(1) @ own[:, index]
-        entry_bias = bias = None
-        if "mlp_in_bias" in p:
-            entry_bias = p[f"{name}_bias"][at].unsqueeze(1)
-            bias = (
-                p["mlp_in_bias"][:, index]
-                + (p["value_bias"][:, index].unsqueeze(1) @ out[:, index]).squeeze(1)
-                + (p["output_bias"][:, index].unsqueeze(1) @ lower[:, index]).squeeze(1)
-                + (entry_bias @ own[:, index].sum(1)).squeeze(1)
-            )
-        folded.append(FoldedLayer(entry, entry_bias, matrices, bias))
-    return folded
-
-
-def folded_decoder(p: Params) -> tuple[Tensor, Tensor | None]:
-    """The last MLP's last map and the decoder as one linear map."""
-    weight = p["mlp_out_weight"][:, -1] @ p["decoder_weight"]
-    if "decoder_bias" not in p:
-        return weight, None
-    bias = p["mlp_out_bias"][:, -1].unsqueeze(1) @ p["decoder_weight"]
-    return weight, bias.squeeze(1) + p["decoder_bias"]
+        self, x: Float[Tensor, "batch length in_dim"], *beside: Float[Tensor, "nodes width"]
+    ) -> Float[Tensor, "batch nodes input_width"]:
+        """x with the scratchpad's zeros below it, and the constants and other rows beside it."""
+        if self.architecture.constants is not None:
+            beside = (self.rows("constants", x.shape[1]), *beside)
+        nodes = nn.functional.pad(x, (0, 0, 0, self.architecture.scratchpad))
+        return torch.cat([nodes, *(rows.expand(x.shape[0], -1, -1) for rows in beside)], dim=-1)

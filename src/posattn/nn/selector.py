@@ -15,21 +15,21 @@ one that the papers' page argues for.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
-from torch import Tensor
+from torch import Tensor, nn
 
 from posattn import encodings
-from posattn.checks import choice, finite, keep_real, keep_whole
+from posattn.checks import choice, keep_real, keep_whole
 from posattn.errors import PosattnError, require
 from posattn.nn.architecture import Architecture
-from posattn.nn.functional import Init, Params
-from posattn.nn.module import Model
-from posattn.nn.token_encodings import Codes, Fixed, OneHot, Stochastic
+from posattn.nn.initial import Init, Params
+from posattn.nn.module import Model, values_known
+from posattn.nn.selection_inputs import check_selection
+from posattn.nn.token_encodings import random_signs
 
 ENCODINGS = ("one-hot", "near-orthogonal", "stochastic")
 KEYS = ("tokens", "with-query")
@@ -45,7 +45,7 @@ DEPENDENT = 1e-9
 
 @dataclass(frozen=True, kw_only=True)
 class Selector(Architecture):
-    """Sizes and choices of the one-layer selector, and its forward pass."""
+    """Sizes and choices of the one-layer selector."""
 
     kind = "selector"
 
@@ -119,21 +119,6 @@ class Selector(Architecture):
         held = {"encoding": (self.length, self.width)} if self.encoding == "near-orthogonal" else {}
         return held | super().shapes()
 
-    def check(self, *inputs: Tensor) -> None:
-        x, subset, key = inputs
-        check_selection(x, subset, key, dim=self.dim)
-        tokens, q = x.shape[1], subset.shape[1]
-        require(
-            self.encoding == "stochastic" or tokens <= self.length,
-            f"{tokens} tokens: {self.encoding} encodings exist for {self.length}. Build the model with "
-            f"length={tokens}, or with stochastic encodings, which have no longest length.",
-        )
-        require(
-            self.query == "sum" or q <= self.width,
-            f"q={q} and encoding_dim={self.width}: E_y cannot have full rank, so there is no certificate. Use "
-            f"encoding_dim={q} or more, or query='sum'.",
-        )
-
     def likely_failure(self, samples: int, shapes: Sequence[tuple[int, ...]]) -> str | None:
         """Random signs of two tokens may be the same up to the sign, and a subset with both has no certificate."""
         q = shapes[1][0]
@@ -146,54 +131,13 @@ class Selector(Architecture):
             f"with the same signs, and no certificate. Use encoding_dim={enough} or more, or query='sum'."
         )
 
-    def forward(self, p: Params, *inputs: Tensor) -> Float[Tensor, "replicas batch dim"]:
-        return self._answer(p, *inputs, attend=attend)
-
-    def fused(self, p: Params, *inputs: Tensor) -> Float[Tensor, "replicas batch dim"]:
-        """The same with stochastic encodings that are never written down, by Triton kernels."""
-        from posattn.nn.kernels.sign_attention import attend_signs
-
-        return self._answer(p, *inputs, attend=attend_signs)
-
-    def form(self, *, device: torch.device, precision: str) -> Callable[..., Tensor]:
-        if self.encoding == "stochastic" and device.type == "cuda" and precision in ("float32", "tf32"):
-            return self.fused
-        return super().form(device=device, precision=precision)
-
-    def _answer(self, p: Params, *inputs: Tensor, attend: "Attend") -> Tensor:
-        x, subset, key = inputs
-        w, v = self.matrices(p)
-        codes = self.codes(p, key, x.shape[2], x.dtype)
-        query = self.query_scale * self._query(codes.chosen(subset))
-        on_tokens, on_codes = (query @ w.mT).split([self.dim, self.width], dim=-1)  # W·z_query
-        own = (query * on_codes).sum(-1, keepdim=True) if self.keys == "with-query" else None
-        read = attend(codes, x, on_tokens, on_codes, own)
-        seen = read.codes if read.itself is None else read.codes + read.itself * query
-        return torch.cat([read.tokens, seen], dim=-1) @ v.mT
-
-    def matrices(self, p: Params) -> tuple[Tensor, Tensor]:
-        """W, its columns for e_query, and V, with zeros where `blocks` leaves some out."""
+    def matrices(self, p: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
+        """W, its columns for e_query, and V, with zeros where `blocks` leaves some out; for one model or a fleet."""
         w, v = p["key_query"], p["value"]
         if self.blocks == "all":
             return w, v
         pad = torch.nn.functional.pad
         return pad(w, (0, 0, self.dim, 0)), pad(v, (0, self.width))
-
-    def codes(self, p: Params, key: Tensor, tokens: int, dtype: torch.dtype) -> Codes:
-        """The encodings of all samples' tokens."""
-        if self.encoding == "one-hot":
-            return OneHot(tokens, self.width, dtype)
-        if self.encoding == "near-orthogonal":
-            return Fixed(p["encoding"][:, :tokens])
-        return Stochastic(key, tokens, self.width, dtype)
-
-    def _query(self, chosen: Float[Tensor, "replicas batch q width"]) -> Float[Tensor, "replicas batch width"]:
-        """e_query from the encodings of the subset, E_yᵀ."""
-        if self.query == "sum" or self.encoding == "one-hot":
-            return chosen.sum(2)
-        with torch.autocast(chosen.device.type, enabled=False):  # what autocast would round, the inverse magnifies
-            coefficients = solve_ones(chosen @ chosen.mT)
-            return (coefficients.unsqueeze(-2) @ chosen).squeeze(-2)
 
     def measures(self, p: Params) -> dict[str, Float[Tensor, "replicas"]]:
         """How well W and V point to the ground truth, W* = [0; I] and V* = [I, 0], and how large their blocks are.
@@ -214,33 +158,6 @@ class Selector(Architecture):
         }
 
 
-def check_selection(x: Tensor, subset: Tensor, key: Tensor, *, dim: int) -> None:
-    """Raise where the inputs are no samples of token selection."""
-    require(
-        x.dim() == 3 and x.shape[2] == dim and x.is_floating_point(),
-        f"x is {tuple(x.shape)}, {x.dtype}: the model takes (batch, tokens, {dim}), floating point.",
-    )
-    finite("x", x)
-    require(
-        subset.dim() == 2 and subset.shape[0] == x.shape[0] and subset.dtype == torch.int64,
-        f"subset is {tuple(subset.shape)}, {subset.dtype}: the model takes (batch, q), int64, one row a sample.",
-    )
-    require(
-        key.shape == x.shape[:1] and key.dtype == torch.int64,
-        f"key is {tuple(key.shape)}, {key.dtype}: the model takes (batch,), int64, one a sample.",
-    )
-    tokens, q = x.shape[1], subset.shape[1]
-    require(1 <= q <= tokens, f"q={q} of {tokens} tokens: a subset has at least one and at most all. Choose q so.")
-    require(
-        bool(((subset >= 0) & (subset < tokens)).all()),
-        f"subset holds a place outside 0 … {tokens - 1}: correct it.",
-    )
-    twice = (subset.sort(1).values.diff(dim=1) == 0).any(1)
-    if twice.any():
-        sample = int(twice.nonzero()[0])
-        raise PosattnError(f"subset {subset[sample].tolist()} of sample {sample} names a place twice: name each once.")
-
-
 def _repeated(table: Float[Tensor, "tokens width"]) -> Bool[Tensor, " tokens"]:
     """Rows that are those of an earlier token up to the sign."""
     products = (table @ table.mT).abs().tril(-1)
@@ -252,72 +169,117 @@ def _fewest(tokens: int) -> int:
     return (tokens - 1).bit_length() + 1
 
 
-class Read(NamedTuple):
-    """What attention gives: the mean token, the mean encoding, and the query's weight where it is among the keys."""
-
-    tokens: Float[Tensor, "replicas batch dim"]
-    codes: Float[Tensor, "replicas batch width"]
-    itself: Float[Tensor, "replicas batch 1"] | None
-
-
-Attend = Callable[[Codes, Tensor, Tensor, Tensor, Tensor | None], Read]
-
-
-def attend(
-    codes: Codes,
-    x: Float[Tensor, "replicas batch tokens dim"],
-    on_tokens: Float[Tensor, "replicas batch dim"],
-    on_codes: Float[Tensor, "replicas batch width"],
-    own: Float[Tensor, "replicas batch 1"] | None,
-) -> Read:
-    """Softmax over ⟨x_t, on_tokens⟩ + ⟨e_t, on_codes⟩, and over the query's own logit where there is one."""
-    logits = (x @ on_tokens.unsqueeze(-1)).squeeze(-1) + codes.products(on_codes)
-    itself = None
-    if own is None:
-        weights = logits.softmax(-1)
-    else:
-        weights, itself = torch.cat([logits, own], dim=-1).softmax(-1).split([logits.shape[-1], 1], dim=-1)
-    return Read((weights.unsqueeze(-2) @ x).squeeze(-2), codes.pooled(weights), itself)
-
-
 def _cosine(whole: Float[Tensor, "replicas rows columns"], block: Float[Tensor, "replicas side side"]) -> Tensor:
     """Between a matrix and the one that has the identity in this block of it, and else zeros."""
     norm = whole.flatten(1).norm(dim=1).clamp(min=torch.finfo(whole.dtype).tiny)
     return block.diagonal(dim1=1, dim2=2).sum(1) / math.sqrt(block.shape[1]) / norm
 
 
-def solve_ones(gram: Float[Tensor, "*lead q q"]) -> Float[Tensor, "*lead q"]:
-    """G⁻¹·1 for a symmetric positive definite G, by elimination: ordinary operations that a CUDA graph can capture."""
-    q = gram.shape[-1]
-    rows = torch.cat([gram, torch.ones_like(gram[..., :1])], dim=-1)
-    for pivot in range(q):
-        rows_pivot = rows[..., pivot : pivot + 1, :] / rows[..., pivot : pivot + 1, pivot : pivot + 1]
-        rest = rows - rows[..., :, pivot : pivot + 1] * rows_pivot
-        rows = torch.cat([rest[..., :pivot, :], rows_pivot, rest[..., pivot + 1 :, :]], dim=-2)
-    return rows[..., -1]
-
-
 class SelectorTransformer(Model[Selector]):
-    """(batch, tokens, dim), (batch, q) and (batch,) → (batch, dim). Options are the fields of `Selector`, by name."""
+    """x (batch, tokens, dim), subset (batch, q) and key (batch,) → (batch, dim).
+
+    >>> model = SelectorTransformer(length=20, dim=3, generator=torch.Generator().manual_seed(0))
+    >>> model(torch.zeros(1, 20, 3), torch.tensor([[2, 11]]), torch.tensor([7])).shape
+    torch.Size([1, 3])
+    """
 
     describes = Selector
+
+    def __init__(
+        self,
+        *,
+        length: int = 200,
+        dim: int = 5,
+        encoding: str = "stochastic",
+        encoding_dim: int | None = None,
+        keys: str = "tokens",
+        query: str = "certificate",
+        query_scale: float = 1.0,
+        deviation: float = 0.0,
+        blocks: str = "all",
+        generator: torch.Generator | None = None,
+    ) -> None:
+        """Draw the first weights.
+
+        Args:
+            length: T, where one-hot and near-orthogonal encodings end.
+            dim: d, numbers per token.
+            encoding: "one-hot", "near-orthogonal" or "stochastic".
+            encoding_dim: d_e; None is 170, the paper's, or T for one-hot encodings.
+            keys: what the query attends to, "tokens" or "with-query".
+            query: how the query names the subset, "certificate" or "sum".
+            query_scale: what the query is multiplied by.
+            deviation: of the first weights; at 0 they start at 0.
+            blocks: "all" of W and V, or the "surviving" ones, which the population gradient does not leave at 0.
+            generator: where first weights and fixed encodings are drawn from; None is PyTorch's global one.
+        """
+        sizes = Selector(
+            length=length, dim=dim, encoding=encoding, encoding_dim=encoding_dim, keys=keys, query=query,
+            query_scale=query_scale, deviation=deviation, blocks=blocks,
+        )  # fmt: skip
+        super().__init__(sizes, generator)
+
+    def build(self, architecture: Selector) -> None:
+        for name, first in architecture.parameters().items():
+            self.register_parameter(name, nn.Parameter(torch.empty(first.shape)))
+        if architecture.encoding == "near-orthogonal":
+            self.register_buffer("encoding", torch.empty(architecture.length, architecture.width))
+        self.attention = SelectorAttention()
+        self.output = nn.Identity()
+
+    def parts(self) -> list[tuple[str, str | None]]:
+        return [("output", "attention")]
 
     def check(self, *inputs: Tensor) -> None:
         """Besides shapes and places: chance may give two tokens of a subset dependent encodings, and no certificate."""
         super().check(*inputs)
-        sizes = self.architecture
+        (x, subset, key), sizes = inputs, self.architecture
+        check_selection(x, subset, key, dim=sizes.dim)
+        tokens, q = x.shape[1], subset.shape[1]
+        require(
+            sizes.encoding == "stochastic" or tokens <= sizes.length,
+            f"{tokens} tokens: {sizes.encoding} encodings exist for {sizes.length}. Build the model with "
+            f"length={tokens}, or with stochastic encodings, which have no longest length.",
+        )
         if sizes.query == "sum" or sizes.encoding == "one-hot":
             return
-        x, subset, key = (tensor.unsqueeze(0) for tensor in inputs)
-        chosen = sizes.codes(self.replica(), key, x.shape[2], torch.float64).chosen(subset)[0].double()
+        require(
+            q <= sizes.width,
+            f"q={q} and encoding_dim={sizes.width}: E_y cannot have full rank, so there is no certificate. Use "
+            f"encoding_dim={q} or more, or query='sum'.",
+        )
+        chosen = self.encodings(subset, key, torch.float64)
+        if values_known(subset) and values_known(chosen):
+            self._check_independent(chosen, subset)
+
+    def _check_independent(self, chosen: Float[Tensor, "batch q width"], subset: Int[Tensor, "batch q"]) -> None:
         dependent = torch.linalg.eigvalsh(chosen @ chosen.mT)[:, 0] < DEPENDENT
         if dependent.any():
             sample = int(dependent.nonzero()[0])
             raise PosattnError(
-                f"the encodings of subset {subset[0, sample].tolist()} of sample {sample} are linearly dependent at "
-                f"encoding_dim={sizes.width}, so E_y has no full rank and the query no certificate: use a larger "
-                "encoding_dim, or query='sum'."
+                f"the encodings of subset {subset[sample].tolist()} of sample {sample} are linearly dependent at "
+                f"encoding_dim={self.architecture.width}, so E_y does not have full rank and the query has no "
+                "certificate: use a larger encoding_dim, or query='sum'."
             )
+
+    def encodings(
+        self, tokens: Int[Tensor, "batch tokens"], key: Int[Tensor, " batch"], dtype: torch.dtype
+    ) -> Float[Tensor, "batch tokens width"]:
+        """e_t for some tokens t of every sample."""
+        width = self.architecture.width
+        if self.architecture.encoding == "stochastic":
+            return random_signs(key.unsqueeze(-1), tokens, width, dtype) / math.sqrt(width)
+        if self.architecture.encoding == "one-hot":
+            return torch.eye(width, dtype=dtype, device=key.device)[tokens]
+        return self.get_buffer("encoding").to(dtype)[tokens]
+
+    def e_query(self, chosen: Float[Tensor, "batch q width"]) -> Float[Tensor, "batch width"]:
+        """From the encodings of the subset, E_yᵀ: their sum, or E_y(E_yᵀE_y)⁻¹·1."""
+        if self.architecture.query == "sum" or self.architecture.encoding == "one-hot":
+            return chosen.sum(1)
+        with torch.autocast(chosen.device.type, enabled=False):  # what autocast would round, the inverse magnifies
+            ones = torch.ones_like(chosen[:, :, :1])
+            return (torch.linalg.solve(chosen @ chosen.mT, ones) * chosen).sum(1)
 
     def forward(
         self,
@@ -325,4 +287,21 @@ class SelectorTransformer(Model[Selector]):
         subset: Int[Tensor, "batch q"],
         key: Int[Tensor, " batch"],
     ) -> Float[Tensor, "batch dim"]:
-        return self.run(x, subset, key)
+        self.check(x, subset, key)
+        sizes, places = self.architecture, torch.arange(x.shape[1], device=x.device)
+        w, v = sizes.matrices(dict(self.named_parameters()))
+        codes = self.encodings(places.expand(x.shape[0], -1), key, x.dtype)
+        query = sizes.query_scale * self.e_query(self.encodings(subset, key, x.dtype))
+        z = torch.cat([x, codes], dim=-1)
+        if sizes.keys == "with-query":
+            itself = torch.cat([torch.zeros_like(x[:, 0]), query], dim=-1)
+            z = torch.cat([z, itself.unsqueeze(1)], dim=1)
+        attention = self.attention(z @ (query @ w.mT).unsqueeze(-1))
+        return self.output((attention @ z).squeeze(1) @ v.mT)
+
+
+class SelectorAttention(nn.Module):
+    """softmax(Zᵀ·W·z_query) over the tokens, as weights (batch, 1, tokens)."""
+
+    def forward(self, logits: Float[Tensor, "batch keys 1"]) -> Float[Tensor, "batch 1 keys"]:
+        return logits.squeeze(-1).softmax(-1).unsqueeze(-2)

@@ -6,10 +6,7 @@ The rest is the positional Transformer's (`posattn.nn.numeric`). Its input is [x
 `rotary=True` rotates queries and keys by their node's place (`posattn.nn.rotary`).
 """
 
-import math
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 
 import torch
 from jaxtyping import Float
@@ -17,19 +14,13 @@ from torch import Tensor
 
 from posattn.checks import keep_switches
 from posattn.errors import require
-from posattn.nn.fast.standard_layer import attending_layer
-from posattn.nn.functional import Params, affine, attention_weights, linear, split_heads
-from posattn.nn.module import NumericModel
-from posattn.nn.numeric import FoldedLayer, Numeric, fold, folded_decoder, layer, middle_maps
-from posattn.nn.rotary import rotate
-
-#: Most nodes, and widest state, that the Triton kernel takes; in 16 bits it came out wrong on an H200 beyond 32 nodes.
-TILE, HALF_NODES = 64, 32
+from posattn.nn.numeric import Layer, NumericModel
+from posattn.nn.sizes import Numeric
 
 
 @dataclass(frozen=True, kw_only=True)
 class Standard(Numeric):
-    """Sizes of a standard Transformer, and its forward pass."""
+    """Sizes of a standard Transformer."""
 
     kind = "standard"
 
@@ -52,95 +43,65 @@ class Standard(Numeric):
     def query_width(self) -> int:
         return self.embed_dim
 
-    def inputs(
-        self, p: Params, x: Float[Tensor, "replicas batch length in_dim"]
-    ) -> Float[Tensor, "replicas batch nodes input_width"]:
-        nodes = super().inputs(p, x)
-        return self.beside(nodes, p["encoding"]) if self.append_encoding else nodes
-
-    def layer_attention(
-        self, p: Params, index: int, x: Float[Tensor, "replicas batch nodes embed"]
-    ) -> Float[Tensor, "replicas batch heads nodes nodes"]:
-        query = split_heads(affine(p, "query", x, index), self.heads)
-        key = split_heads(affine(p, "key", x, index), self.heads)
-        return attention_weights(rotate(query), rotate(key)) if self.rotary else attention_weights(query, key)
-
-    def attention(self, p: Params, x: Tensor) -> Float[Tensor, "replicas batch layers heads nodes nodes"]:
-        """The attention weights that this input leads to."""
-        return torch.stack(self._layers(p, x)[1], dim=2)
-
-    def plain(self, p: Params, *inputs: Tensor) -> Float[Tensor, "replicas batch length out_dim"]:
-        """The model as its formula says."""
-        (x,) = inputs
-        return affine(p, "decoder", self._layers(p, x)[0])[:, :, : x.shape[2]]
-
-    def _layers(self, p: Params, x: Tensor) -> tuple[Tensor, list[Tensor]]:
-        """The last layer's state, and the attention of each layer on the way."""
-        state = affine(p, "encoder", self.inputs(p, x))
-        seen = []
-        for index in range(self.depth):
-            seen.append(self.layer_attention(p, index, state))
-            state = layer(p, index, state, seen[-1])
-        return state, seen
-
-    def folded(self, p: Params, *inputs: Tensor) -> Float[Tensor, "replicas batch length out_dim"]:
-        """The same function with half the multiplications: the state is only ever what the last ReLU gave."""
-        return self._between_relus(p, attending_layer, self.inputs(p, *inputs))[:, :, : inputs[0].shape[2]]
-
-    def fused(
-        self, p: Params, *inputs: Tensor, dtype: torch.dtype | None = None
-    ) -> Float[Tensor, "replicas batch length out_dim"]:
-        """The folded form with one Triton kernel a layer; products in TF32, or in `dtype`."""
-        from posattn.nn.kernels.standard_layer import standard_layer
-
-        (x,) = inputs
-        state = self.inputs(p, x).to(dtype or x.dtype)
-        return self._between_relus(p, standard_layer, state)[:, :, : x.shape[2]]
-
-    def _between_relus(self, p: Params, between: Callable[..., Tensor], state: Tensor) -> Tensor:
-        dtype = p["decoder_weight"].dtype
-        for index, folded in enumerate(fold(p, self.heads)):
-            state = between(state, *self._fold_logits(p, index, folded), folded.matrices, folded.bias)
-            for weight, bias in middle_maps(p, index):
-                state = linear(state.to(dtype), weight, bias).relu()
-        return linear(state.to(dtype), *folded_decoder(p))
-
-    def _fold_logits(
-        self, p: Params, index: int, folded: FoldedLayer
-    ) -> tuple[Float[Tensor, "replicas heads into into"], Float[Tensor, "replicas heads into"]]:
-        """N_h = E·W_Q,h·W_K,hᵀ·Eᵀ/√d_k and c_h = (e·W_Q,h + b_Q,h)·W_K,hᵀ·Eᵀ/√d_k, so that logits are (u·N + c)·uᵀ.
-
-        With x = u·E + e, what is left out (terms with b_K, and e on the key's side) is the same for all keys, and
-        softmax over the keys does not see it.
-        """
-        query = p["query_weight"][:, index].unflatten(2, (self.heads, -1)).transpose(1, 2)
-        key = p["key_weight"][:, index].unflatten(2, (self.heads, -1)).transpose(1, 2)
-        entry = folded.entry.unsqueeze(1)
-        back = (entry @ key).mT / math.sqrt(query.shape[-1])  # W_K,hᵀ·Eᵀ/√d_k: (replicas, heads, d_k, into)
-        bias = p["query_bias"][:, index].unflatten(1, (self.heads, 1, -1))
-        if folded.entry_bias is not None:
-            bias = bias + folded.entry_bias.unsqueeze(1) @ query
-        return entry @ query @ back, (bias @ back).squeeze(2)
-
-    def forward(self, p: Params, *inputs: Tensor) -> Float[Tensor, "replicas batch length out_dim"]:
-        """Folded, but for a rotary model: the rotation stands between W_Q and W_K, and they cannot be multiplied."""
-        return self.plain(p, *inputs) if self.rotary else self.folded(p, *inputs)
-
-    def form(self, *, device: torch.device, precision: str) -> Callable[..., Tensor]:
-        most = HALF_NODES if precision == "bf16" else TILE
-        fits = self.nodes <= most and max(self.input_width, self.hidden_dim) <= TILE and self.mlp_layers == 2
-        if device.type == "cuda" and precision in ("tf32", "bf16") and fits and not self.rotary:
-            return partial(self.fused, dtype=torch.bfloat16 if precision == "bf16" else None)
-        return super().form(device=device, precision=precision)
-
 
 class StandardTransformer(NumericModel[Standard]):
-    """(batch, length, in_dim) → (batch, length, out_dim). Options are the fields of `Standard`, by name."""
+    """(batch, length, in_dim) → (batch, length, out_dim), with attention that sees values.
+
+    >>> model = StandardTransformer(length=8, layers=2, generator=torch.Generator().manual_seed(0))
+    >>> x = torch.zeros(3, 8, 1)
+    >>> model(x).shape, model.attention(x).shape
+    (torch.Size([3, 8, 1]), torch.Size([3, 2, 2, 9, 9]))
+    """
 
     describes = Standard
 
+    def __init__(
+        self,
+        *,
+        length: int = 8,
+        scratchpad: int = 1,
+        in_dim: int = 1,
+        out_dim: int = 1,
+        embed_dim: int = 64,
+        heads: int = 2,
+        layers: int | None = 4,
+        hidden_dim: int = 64,
+        mlp_layers: int = 2,
+        bias: bool = True,
+        encoding: str | Float[Tensor, "nodes width"] = "one-hot",
+        encoding_dim: int | None = None,
+        constants: str | Float[Tensor, "nodes constants_width"] | None = None,
+        constants_dim: int | None = None,
+        append_encoding: bool = True,
+        rotary: bool = False,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        """Draw the first weights. Arguments are those of `PositionalTransformer`, and two more.
+
+        Args:
+            append_encoding: whether P is appended to the input; without it only `rotary` tells nodes apart.
+            rotary: whether queries and keys are rotated by their node's place.
+        """
+        self._begin(
+            generator, length=length, scratchpad=scratchpad, in_dim=in_dim, out_dim=out_dim, embed_dim=embed_dim,
+            heads=heads, layers=layers, hidden_dim=hidden_dim, mlp_layers=mlp_layers, bias=bias, encoding=encoding,
+            encoding_dim=encoding_dim, constants=constants, constants_dim=constants_dim,
+            append_encoding=append_encoding, rotary=rotary,
+        )  # fmt: skip
+
+    def layer(self, sizes: Standard) -> Layer:
+        return Layer(sizes, rotary=sizes.rotary)
+
+    def forward(
+        self, x: Float[Tensor, "batch length in_dim"], *, encoding: Float[Tensor, "nodes width"] | None = None
+    ) -> Float[Tensor, "batch length out_dim"]:
+        """`encoding` replaces P for this call: one row for every number of x, then the scratchpad's."""
+        position = self.checked(x, encoding)
+        state = self.encoder(self.inputs(x, position) if self.architecture.append_encoding else self.inputs(x))
+        for layer in self.layers:
+            state = layer(state, state)
+        return self.decoder(state)[:, : x.shape[1]]
+
     def attention(self, x: Float[Tensor, "batch length in_dim"]) -> Float[Tensor, "batch layers heads nodes nodes"]:
         """The attention weights on this input; each row sums to 1."""
-        self.check(x)
-        self._check_length(x)
-        return self.architecture.attention(self.replica(), x.unsqueeze(0))[0]
+        return torch.stack([step.attention for step in self.trace(x) if step.attention is not None], dim=1)

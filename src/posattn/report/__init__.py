@@ -74,7 +74,7 @@ def _before_and_after(trial: Trial, path: Path) -> dict[str, Tensor]:
     assert isinstance(sizes, Selector)
     found: dict[str, Tensor] = {}
     shown = 4 * sizes.dim  # columns of V: a picture of all would not show the few that matter
-    for when, held in (("start", sizes.init(stream(0, "weights"))), ("end", load(path).state_dict())):
+    for when, held in (("start", sizes.init(stream(0, "weights"))), ("end", load(path).weights())):
         matrices = sizes.matrices({name: tensor.unsqueeze(0) for name, tensor in held.items()})
         found |= {f"W, {when}": matrices[0][0], f"V, {when}, first {shown} columns": matrices[1][0, :, :shown]}
     return dict(sorted(found.items(), key=lambda entry: (entry[0][0] == "V", "end" in entry[0])))

@@ -1,6 +1,6 @@
 """How much a positional Transformer can change when its input does: bounds from above and from below.
 
-Between two ReLUs the model is linear, X ↦ Σ_h A_h·X·M_h with A_0 = I (`posattn.nn.numeric.fold`), and ReLU has slope at
+Between two ReLUs the model is linear, X ↦ Σ_h A_h·X·M_h with A_0 = I (`posattn.nn.fast.folding`), and ReLU has slope at
 most 1, so the product of these maps' spectral norms bounds the Lipschitz constant on all of R^n. No such bound exists
 for a standard Transformer: its attention depends on values, and the slope grows with them (Kim, Papamakarios, Mnih,
 "The Lipschitz constant of self-attention", 2021). From below, ‖J(x)v‖/‖v‖ for the Jacobian at any input and any v.
@@ -8,6 +8,7 @@ for a standard Transformer: its attention depends on values, and the slope grows
 Norms are Euclidean, over all nodes and features together.
 """
 
+import copy
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -18,7 +19,7 @@ from torch import Tensor
 from posattn import checks
 from posattn.errors import PosattnError, require
 from posattn.nn import Model, PositionalTransformer, StandardTransformer
-from posattn.nn.numeric import fold, folded_decoder, middle_maps
+from posattn.nn.fast.folding import fold, folded_decoder, middle_maps
 from posattn.theory.norms import check_weights
 
 #: The largest matrix (side) whose spectral norm is computed whole; beyond, ‖Σ A_h⊗M_h‖ ≤ Σ ‖A_h‖·‖M_h‖ is used.
@@ -47,7 +48,7 @@ def upper(model: Model) -> Upper:
     sizes = model.architecture
     check_weights(sizes, model.replica())
     p = {name: tensor.detach().double() for name, tensor in model.replica().items()}
-    attention = sizes.attention(p, sizes.nodes)[0]
+    attention = copy.deepcopy(model).double().attention().detach()
     identity = torch.eye(sizes.nodes, dtype=torch.float64, device=attention.device)
     factors = []
     for index, folded in enumerate(fold(p, sizes.heads)):
@@ -113,11 +114,7 @@ def lower(
     checks.generator(generator)
     sizes = model.architecture
     check_weights(sizes, model.replica())
-    p = {name: tensor.detach().double() for name, tensor in model.replica().items()}
-
-    def apply(x: Tensor) -> Tensor:
-        return sizes.plain(p, x.unsqueeze(0))[0]
-
+    apply = copy.deepcopy(model).double().requires_grad_(False)
     shape = (starts, sizes.length, sizes.in_dim)
     x = scale * (2 * torch.rand(shape, generator=generator, dtype=torch.float64) - 1)
     v = torch.randn(shape, generator=generator, dtype=torch.float64)

@@ -12,7 +12,7 @@ from typing import Any
 
 from posattn import checks, nn, tasks
 from posattn.errors import PosattnError, kind_of, require, unknown
-from posattn.nn.numeric import GIVEN
+from posattn.nn.sizes import GIVEN
 from posattn.tasks.base import sample_options
 from posattn.train import identity
 

@@ -73,7 +73,7 @@ def _answer(model: StandardTransformer, x: np.ndarray) -> np.ndarray:
     held = next(model.parameters())
     batch = torch.from_numpy(np.asarray(x, np.float64)).to(held).reshape(len(x), model.architecture.length, -1)
     with torch.no_grad():
-        return model.architecture.plain(model.replica(), batch.unsqueeze(0))[0].double().cpu().numpy()
+        return model(batch).double().cpu().numpy()
 
 
 def _linear(names: Sequence[str], weight: np.ndarray, bias: np.ndarray | None) -> list[Expression]:

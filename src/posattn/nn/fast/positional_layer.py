@@ -9,14 +9,14 @@ Two forms of the same function; which is faster depends on what multiplies matri
 `expanded_layer` writes M and A into one (nodes·into) × (nodes·out) matrix W = Σ_g A_gᵀ ⊗ M_g. That is n/(1 + H) times
 as much arithmetic, in one large product: what tensor cores like.
 
-Both can be differentiated once; for higher derivatives use a model's plain form.
+Both can be differentiated once; for higher derivatives use the model itself.
 """
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from posattn.nn.functional import by_hand, only_once
+from posattn.nn.fast.products import by_hand, only_once
 
 #: Largest side of a mixing matrix that the kernel of `posattn.nn.kernels.wide_products` takes.
 MOST_ROWS = 64
@@ -64,25 +64,25 @@ class _Mixed(torch.autograd.Function):
         mixed, out = matrices.shape[1], matrices.shape[3]
         stacked = matrices.transpose(2, 3).reshape(replicas, 1, mixed * out, into)
         stacked = stacked.expand(-1, nodes, -1, -1).reshape(replicas * nodes, mixed * out, into)
-        moved = torch.bmm(stacked, state.reshape(replicas * nodes, into, batch))
-        moved = moved.view(replicas, nodes * mixed, out * batch)
+        multiplied = torch.bmm(stacked, state.reshape(replicas * nodes, into, batch))
+        multiplied = multiplied.view(replicas, nodes * mixed, out * batch)
         pairs = attention.permute(0, 2, 3, 1).reshape(replicas, nodes, nodes * mixed)
         row = None if bias is None else bias[:, None, :, None].expand(-1, 1, -1, batch).reshape(replicas, 1, -1)
-        z = product(pairs, moved, row, relu=True).view(replicas, nodes, out, batch)
-        ctx.save_for_backward(state, stacked, pairs, moved, z)
+        z = product(pairs, multiplied, row, relu=True).view(replicas, nodes, out, batch)
+        ctx.save_for_backward(state, stacked, pairs, multiplied, z)
         ctx.has_bias = bias is not None
         return z
 
     @staticmethod
     def backward(ctx, *grads):
         only_once()
-        state, stacked, pairs, moved, z = ctx.saved_tensors
+        state, stacked, pairs, multiplied, z = ctx.saved_tensors
         replicas, nodes, into, batch = state.shape
         out = z.shape[2]
         mixed = stacked.shape[1] // out
         g = torch.ops.aten.threshold_backward(grads[0], z, 0)
         rows = g.view(replicas, nodes, out * batch)
-        dpairs = gram(rows, moved)
+        dpairs = gram(rows, multiplied)
         dmoved = product(pairs.mT, rows).view(replicas * nodes, mixed * out, batch)
         columns = state.reshape(replicas * nodes, into, batch)
         dstate = torch.bmm(stacked.mT, dmoved).view_as(state) if ctx.needs_input_grad[0] else None
@@ -103,10 +103,10 @@ def mixed_layer(
     if mixed * into > matrices.shape[3]:
         return by_hand(_Mixed.apply, state, attention, matrices, bias)
     beside = torch.bmm(attention.flatten(1, 2), state.flatten(2)).view(replicas, mixed, nodes, into, batch)
-    return columns(beside.transpose(1, 2).flatten(2, 3), matrices.flatten(1, 2), bias).relu()
+    return moved(beside.transpose(1, 2).flatten(2, 3), matrices.flatten(1, 2), bias).relu()
 
 
-def columns(
+def moved(
     state: Float[Tensor, "replicas nodes into batch"],
     weight: Float[Tensor, "replicas into out"],
     bias: Float[Tensor, "replicas out"] | None,

@@ -4,14 +4,14 @@ Two things cost most on a CPU when a sample has few nodes: softmax over a short 
 transposed right side. So the weights are kept with the node that is read first and the readers, of every head, last
 (softmax then runs along the axis before the last), and what must be transposed is copied once.
 
-It can be differentiated once; for higher derivatives use a model's plain form.
+It can be differentiated once; for higher derivatives use the model itself.
 """
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from posattn.nn.functional import by_hand, only_once, row_products
+from posattn.nn.fast.products import by_hand, only_once, row_products
 
 
 class _Attending(torch.autograd.Function):

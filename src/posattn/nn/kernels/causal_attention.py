@@ -12,7 +12,7 @@ import triton.language as tl
 from jaxtyping import Float
 from torch import Tensor
 
-from posattn.nn.functional import only_once
+from posattn.nn.fast.products import only_once
 from posattn.nn.kernels.tf32 import rounded
 
 #: Readers that are on the way at once: what one tensor-core product wants.

@@ -16,8 +16,7 @@ import triton.language as tl
 from jaxtyping import Float
 from torch import Tensor
 
-from posattn.nn.functional import BUSY, Params, only_once
-from posattn.nn.gpt import MAPS
+from posattn.nn.fast.products import BUSY, only_once
 from posattn.nn.kernels.tf32 import rounded
 
 #: Rows that a program holds, and hidden units in a block: what one tensor-core product wants.
@@ -138,7 +137,7 @@ def _backward_maps(
 ):  # fmt: skip
     """One part of the rows: what it adds to the gradients of a block of units, or, after the last one, of O, o and b₂.
 
-    A part's gradients lie side by side in the order of `MAPS`.
+    A part's gradients lie side by side in the order O, o, W₁, b₁, W₂, b₂.
     """
     part, replica = tl.program_id(0), tl.program_id(1).to(tl.int64)
     unit = tl.program_id(2) * UNITS
@@ -232,11 +231,14 @@ def _rows_together(tensor: Tensor) -> Tensor:
 
 
 def residual(
-    layer: Params,
     state: Float[Tensor, "replicas *rows width"],
     attended: Float[Tensor, "replicas *rows width"],
-    gelu: str,
+    *maps: Tensor,
+    tanh: bool,
 ) -> Float[Tensor, "replicas *rows width"]:
-    """y of one layer's maps. Factors are rounded to TF32 on a GPU; sums, and what is added, are float32."""
+    """y, from the maps O, o, W₁, b₁, W₂, b₂.
+
+    Factors are rounded to TF32 on a GPU; sums, and what is added, are float32.
+    """
     flat = (tensor.flatten(1, -2) for tensor in (state, attended))
-    return _Residual.apply(*flat, gelu == "tanh", *(layer[name] for name in MAPS)).view_as(state)
+    return _Residual.apply(*flat, tanh, *maps).view_as(state)

@@ -10,9 +10,8 @@ import triton.language as tl
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from posattn.nn.functional import only_once
-from posattn.nn.selector import Read
-from posattn.nn.token_encodings import Codes, Stochastic
+from posattn.nn.fast.products import only_once
+from posattn.nn.fast.token_encodings import Codes, Read, Stochastic
 
 #: Tokens that are on the way at once.
 TOKENS = 16
@@ -163,7 +162,7 @@ def attend_signs(
     on_codes: Float[Tensor, "replicas batch width"],
     own: Float[Tensor, "replicas batch 1"] | None,
 ) -> Read:
-    """`posattn.nn.selector.attend` for stochastic codes. The tokens are data: they get no gradient."""
+    """`posattn.nn.fast.selector.attend` for stochastic codes. The tokens are data: they get no gradient."""
     assert isinstance(codes, Stochastic)
     unit = codes.unit
     logit = torch.full_like(on_codes[..., :1], -torch.inf) if own is None else own

@@ -14,7 +14,7 @@ import triton.language as tl
 from jaxtyping import Float
 from torch import Tensor
 
-from posattn.nn.functional import only_once
+from posattn.nn.fast.products import only_once
 from posattn.nn.kernels.tf32 import rounded
 
 #: Rows of a tile: at least the number of nodes, and what one tensor-core product wants.

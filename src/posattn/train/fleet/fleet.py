@@ -16,7 +16,8 @@ import torch
 
 from posattn import checks, devices, tasks
 from posattn.errors import PosattnError, require
-from posattn.nn.functional import Params
+from posattn.nn.fast.choose import fast_form
+from posattn.nn.initial import Params
 from posattn.train.fleet.cpu import Workers, chunk_size, keep_freed_memory, without_tiny_numbers
 from posattn.train.fleet.data import Batch, FleetData
 from posattn.train.fleet.evaluate import Score, TestSets
@@ -79,7 +80,7 @@ class Fleet:
             taken = name in trials[0].evaluation.sets
             require(not taken, f"a test set is called '{name}', which is a figure of the weights: rename it.")
         precision = devices.arithmetic(self.device, self.precision)
-        self.forward = self.parameters.architecture.form(device=self.device, precision=precision)
+        self.forward = fast_form(self.parameters.architecture, device=self.device, precision=precision)
         self.workers = Workers(1 if cuda else len(self.parameters.spans))
         self.task = tasks.get(trials[0].task, **trials[0].task_options)
         self.data = FleetData(trials, device=self.device, dtype=dtype)

@@ -1,60 +1,23 @@
-"""The parts that every model is made of, as pure functions of (parameters, inputs).
+"""Products of a fleet, as pure functions of (parameters, inputs), each replica with its own.
 
-Parameters are a plain dict of tensors. Every tensor, parameter or input, has a leading replica axis: one model is a
-fleet of one. A linear map called `name` is the pair `name_weight` (replicas, in, out) and `name_bias` (replicas, out);
-without the second it has no bias. Maps that every layer has are stacked: (replicas, layers, in, out).
+Parameters are a plain dict of tensors in the stacked layout (`posattn.nn.layout`). Every tensor, parameter or input,
+has a leading replica axis: a linear map called `name` is the pair `name_weight` (replicas, in, out) and `name_bias`
+(replicas, out); without the second it has no bias. Maps that every layer has are stacked: (replicas, layers, in, out).
 """
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from posattn.errors import require
-
-Params = dict[str, Tensor]
+from posattn.nn.initial import Params
 
 #: Products of small matrices that keep a large GPU busy (two for each of an H200's 132 multiprocessors), and the fewest
 #: rows that are worth a product of their own.
 BUSY, ROWS = 264, 256
-
-
-class Init(NamedTuple):
-    """Shape and first value of one parameter: uniform in ±`uniform`, or normal with deviation `normal`, or 0.
-
-    `decays` says whether weight decay applies to it, as it does to the matrices of linear maps.
-    """
-
-    shape: tuple[int, ...]
-    uniform: float = 0.0
-    normal: float = 0.0
-    decays: bool = False
-
-    def draw(self, generator: torch.Generator | None) -> Tensor:
-        if self.uniform:
-            return torch.empty(self.shape).uniform_(-self.uniform, self.uniform, generator=generator)
-        if self.normal:
-            return torch.empty(self.shape).normal_(0.0, self.normal, generator=generator)
-        return torch.zeros(self.shape)
-
-
-def linear_init(name: str, into: int, out: int, *, bias: bool, layers: tuple[int, ...] = ()) -> dict[str, Init]:
-    """PyTorch's default for a linear map: weight and bias uniform in ±1/√into."""
-    bound = 1 / math.sqrt(into)
-    weight = {f"{name}_weight": Init((*layers, into, out), uniform=bound, decays=True)}
-    return weight | ({f"{name}_bias": Init((*layers, out), uniform=bound)} if bias else {})
-
-
-def xavier_init(
-    name: str, into: int, out: int, *, bias: bool, layers: tuple[int, ...], stacked: int = 1
-) -> dict[str, Init]:
-    """Xavier-uniform weight and zero bias; `stacked` such maps side by side count as one when the bound is set."""
-    bound = math.sqrt(6 / (into + stacked * out))
-    weight = {f"{name}_weight": Init((*layers, into, out), uniform=bound, decays=True)}
-    return weight | ({f"{name}_bias": Init((*layers, out))} if bias else {})
 
 
 def linear(
@@ -136,15 +99,6 @@ def attention_weights(
     return logits.softmax(-1)
 
 
-def owned(tensor: Tensor) -> Tensor:
-    """A copy in memory of its own, aligned as torch aligns every new tensor.
-
-    Tensors from a file, a NumPy array or a larger buffer may start at any address, and some CPUs round the product of
-    such a tensor differently: the same weights would give another output.
-    """
-    return tensor.detach().clone(memory_format=torch.contiguous_format)
-
-
 def by_hand(function: Callable[..., Tensor], *tensors: Tensor | None) -> Tensor:
     """A function with a hand-written backward pass, also under autocast: then all of it in autocast's dtype.
 
@@ -163,6 +117,40 @@ def only_once() -> None:
     """Called first in a hand-written backward pass: it may run, but must not itself be differentiated."""
     require(
         not torch.is_grad_enabled(),
-        "a second derivative of a fast form was asked for (create_graph=True), and they have only the first: "
-        "use the plain form, model.architecture.plain.",
+        "a second derivative of a fleet's fast form was asked for (create_graph=True), and it has only the first: "
+        "differentiate the model itself, which has all.",
     )
+
+
+class _LookUp(torch.autograd.Function):
+    """Autograd's own gradient of an indexed table adds row after row where a code repeats, and codes repeat often."""
+
+    @staticmethod
+    def forward(ctx, table, codes):
+        ctx.save_for_backward(codes)
+        ctx.entries = table.shape[1]
+        replica = torch.arange(table.shape[0], device=table.device)[:, None, None]
+        return table[replica, codes]
+
+    @staticmethod
+    def backward(ctx, *grads):
+        (codes,) = ctx.saved_tensors
+        chosen = codes.flatten(1).unsqueeze(2) == torch.arange(ctx.entries, device=codes.device)
+        return row_products(chosen.to(grads[0].dtype), grads[0].flatten(1, 2)), None
+
+
+def look_up(
+    table: Float[Tensor, "replicas entries width"], codes: Int[Tensor, "replicas batch nodes"]
+) -> Float[Tensor, "replicas batch nodes width"]:
+    """Each replica's own embedding of its codes."""
+    return _LookUp.apply(table, codes)
+
+
+def half(function: Callable[..., Tensor], device: torch.device) -> Callable[..., Tensor]:
+    """A forward pass with its products in bfloat16."""
+
+    def half(p: Params, *inputs: Tensor) -> Tensor:
+        with torch.autocast(device.type, torch.bfloat16, cache_enabled=False):
+            return function(p, *inputs)
+
+    return half

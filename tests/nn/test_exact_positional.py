@@ -1,33 +1,47 @@
-"""Compiled models run as the formula says: the plain form, at one length."""
+"""Compiled models run as the formula says, at one length."""
+
+import dataclasses
 
 import pytest
 import torch
 
 from posattn import PosattnError
 from posattn.compile import compile, library
-from posattn.nn import ExactPositional, ExactPositionalTransformer, PositionalTransformer, model_of
+from posattn.nn import ExactPositional, ExactPositionalTransformer, Positional, PositionalTransformer, model_of
 from posattn.nn.architecture import from_json
+from posattn.nn.fast.choose import fast_form
+from posattn.nn.fast.positional import folded
+
+from . import oracle
 
 NAMES = ["sort", "cumsum", "max-subarray", "argsort", "cummedian"]
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("name", NAMES)
-def test_the_forward_pass_is_the_plain_form_bit_for_bit(name, dtype):
+def test_the_forward_pass_is_that_of_a_positional_transformer_bit_for_bit(name, dtype):
     model = compile(library.get(name, 7), dtype=dtype).model
+    same = model_of(Positional(**dataclasses.asdict(model.architecture)), model.weights())
     x = torch.empty(20, 7, 1, dtype=dtype).uniform_(-1000, 1000, generator=torch.Generator().manual_seed(0))
     with torch.no_grad():
-        assert torch.equal(model(x), model.architecture.plain(model.replica(), x.unsqueeze(0))[0])
-        assert torch.equal(model.architecture.forward(model.replica(), x.unsqueeze(0))[0], model(x))
+        assert torch.equal(model(x), same(x))
 
 
-def test_the_folded_form_would_lose_what_the_plain_one_keeps():
-    """The reason for the class: with the same weights, the trained kind is worse than the certificate allows."""
+@pytest.mark.parametrize("name", NAMES)
+def test_a_fleet_runs_the_formula_and_does_not_fold(name):
+    model = compile(library.get(name, 7), dtype=torch.float64).model
+    x = 1000 * oracle.numbers(20, 7, 1)
+    form = fast_form(model.architecture, device=torch.device("cpu"), precision="float64")
+    with torch.no_grad():
+        assert oracle.relative_error(form(model.replica(), x.unsqueeze(0))[0], model(x)) < 1e-14
+
+
+def test_the_folded_form_would_lose_what_the_model_keeps():
+    """The reason for the class: in a fleet, the trained kind is worse than the certificate allows."""
     exact = compile(library.get("max-subarray", 7)).model
     x = torch.empty(200, 7, 1).uniform_(-1000, 1000, generator=torch.Generator().manual_seed(0))
     with torch.no_grad():
-        folded = exact.architecture.folded(exact.replica(), x.unsqueeze(0))[0]
-        assert not torch.equal(folded, exact(x))
+        assert not torch.equal(folded(exact.architecture, exact.replica(), x.unsqueeze(0))[0], exact(x))
 
 
 def test_random_weights_give_what_a_positional_transformer_gives():
@@ -58,4 +72,4 @@ def test_its_description_is_of_its_own_kind():
     assert from_json(architecture.to_json()) == architecture
     assert '"kind":"positional-exact"' in architecture.to_json()
     model = compile(library.get("sort", 4)).model
-    assert type(model_of(architecture, model.state_dict())) is ExactPositionalTransformer
+    assert type(model_of(architecture, model.weights())) is ExactPositionalTransformer

@@ -1,7 +1,7 @@
 """The Triton kernels beside their formulas, as a program of its own: Triton decides at import who runs a kernel.
 
-    TRITON_INTERPRET=1 python kernel_cases.py fused cpu      through Triton's interpreter, in NumPy
-    python kernel_cases.py fused cuda                        on the GPU
+    TRITON_INTERPRET=1 python cases.py fused cpu      through Triton's interpreter, in NumPy
+    python cases.py fused cuda                        on the GPU
 
 Prints a line of JSON for every quantity of every case: its error and what the error may be. An error is the norm of
 the difference as a part of the norm.
@@ -20,8 +20,9 @@ from unittest.mock import patch
 import torch
 from torch import Tensor
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
-from nn import layers, oracle
+sys.path.insert(0, str(Path(__file__).parents[2]))
+from nn import oracle
+from nn.fast import layers
 
 #: Float32 sums of a few hundred terms: each adds at most 2⁻²⁴ of the whole.
 FLOAT32 = 256 * 2.0**-24
@@ -298,9 +299,9 @@ def expand(device: str) -> Iterator[Line]:
 
 def signed(device: str) -> Iterator[Line]:
     """`attend_signs`: the selector with stochastic encodings, beside its formula with the encodings as numbers."""
+    from posattn.nn.fast.selector import attend
+    from posattn.nn.fast.token_encodings import Stochastic
     from posattn.nn.kernels.sign_attention import attend_signs
-    from posattn.nn.selector import attend
-    from posattn.nn.token_encodings import Stochastic
 
     def read(how: Callable[..., Any], key: Tensor, x: Tensor, with_query: bool, *on: Tensor) -> Tensor:
         on_tokens, on_codes, *own = on
@@ -328,14 +329,15 @@ def signed(device: str) -> Iterator[Line]:
 def gpt(device: str) -> Iterator[Line]:
     """`residual` and `causal_attention`, and the GPT-style pair that is made of them."""
     from posattn import GPT
-    from posattn.nn.gpt import MAPS
+    from posattn.nn.fast import gpt as fast_gpt
+    from posattn.nn.fast.any_model import mapped
     from posattn.nn.kernels.causal_attention import causal_attention
     from posattn.nn.kernels.gpt_mlp import residual
 
     bound = max(FLOAT32, ROUNDINGS * ROUNDOFF["tf32" if device == "cuda" else "float32"])
 
     def after(gelu: str, state: Tensor, attended: Tensor, *maps: Tensor) -> Tensor:
-        return residual(dict(zip(MAPS, maps, strict=True)), state, attended, gelu)
+        return residual(state, attended, *maps, tanh=gelu == "tanh")
 
     def after_formula(gelu: str, state: Tensor, attended: Tensor, o: Tensor, ob: Tensor, *mlp: Tensor) -> Tensor:
         w1, b1, w2, b2 = mlp
@@ -387,16 +389,16 @@ def gpt(device: str) -> Iterator[Line]:
     for positional, gelu in ((False, "erf"), (True, "erf"), (False, "tanh")):
         sizes: dict[str, Any] = {"vocabulary": 7, "length": 11, "embed_dim": 15, "heads": 3, "layers": 2}
         whole = oracle.stirred(GPT(**sizes, positional=positional, gelu=gelu))
-        with torch.no_grad():  # logits of about 1: where they are large, softmax multiplies every rounding by them
-            whole.get_parameter("query_weight").mul_(1 / 16)
-            whole.get_parameter("query_bias").mul_(1 / 16)
-        names = [name for name, _ in whole.named_parameters()]
-        weights = [tensor.detach()[None] for tensor in whole.parameters()]
+        # logits of about 1: where they are large, softmax multiplies every rounding by them
+        whole = oracle.reweighted(whole, lambda w: [w[name].mul_(1 / 16) for name in ("query_weight", "query_bias")])
+        held = {name: tensor.detach() for name, tensor in whole.replica().items()}
+        names, weights = list(held), list(held.values())
 
         def through(form: Callable[..., Tensor], *values: Tensor, names: list[str] = names) -> Tensor:
             return form(dict(zip(names, values, strict=True)), tokens.to(values[0].device))
 
-        fast, plain = (partial(through, form) for form in (whole.architecture.fused, whole.architecture.plain))
+        forms = partial(fast_gpt.fused, whole.architecture), mapped(whole.architecture)
+        fast, plain = (partial(through, form) for form in forms)
         rounded = [tensor.float().to(device) for tensor in weights]
         yield from compared(f"gpt, positional={positional}, {gelu}", fast, plain, rounded, 3 * bound, relu=False)
 
@@ -410,16 +412,17 @@ def expanded(state: Tensor, *rest: Any) -> Tensor:
 
 
 def model(kind: str, form: str, device: str, **options: Any) -> Iterator[Line]:
-    """A model of three layers in the form that is made of these kernels, against its plain form in float64."""
+    """A model of three layers in the form that is made of these kernels, against the model itself in float64."""
     from posattn import PositionalTransformer, StandardTransformer
+    from posattn.nn.fast import positional, standard
 
-    cls = PositionalTransformer if kind == "positional" else StandardTransformer
+    cls, forms = (PositionalTransformer, positional) if kind == "positional" else (StandardTransformer, standard)
     whole = oracle.stirred(cls(length=5, layers=3, in_dim=2, out_dim=3, hidden_dim=13, embed_dim=6, **options))
-    weights, x = whole.replica(), oracle.numbers(1, 7, 5, 2)
+    x = oracle.numbers(1, 7, 5, 2)
     with torch.no_grad():
-        rounded = {name: tensor.float().to(device) for name, tensor in weights.items()}
-        found = getattr(whole.architecture, form)(rounded, x.float().to(device))
-        expected = whole.architecture.plain(weights, x)
+        rounded = {name: tensor.float().to(device) for name, tensor in whole.replica().items()}
+        found = getattr(forms, form)(whole.architecture, rounded, x.float().to(device))
+        expected = whole(x[0])[None]
     tf32 = form == "fused" and device == "cuda"
     bound = 3 * max(FLOAT32, ROUNDINGS * ROUNDOFF["tf32" if tf32 else "float32"])  # one layer after another
     yield Line(f"{kind} model, {form}, {options}", "value", norm_error(found, expected), bound)

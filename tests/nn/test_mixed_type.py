@@ -8,6 +8,9 @@ import torch
 from torch import Tensor
 
 from posattn import MixedPositionalTransformer, MixedStandardTransformer, PosattnError, tasks
+from posattn.nn import MixedStandard
+from posattn.nn.fast.any_model import mapped
+from posattn.nn.fast.choose import fast_form
 
 from . import oracle
 
@@ -63,7 +66,7 @@ def test_at_the_papers_sizes_it_equals_the_formula_on_the_tasks_samples(kind):
 @BOTH
 def test_the_defaults_are_the_papers_99_nodes(kind):
     model = kind()
-    shapes = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
+    shapes = oracle.shapes_of(model)
     assert model.architecture.nodes == 90 + 8 + 1
     assert shapes["character_embedding"] == (150, 32)
     assert shapes["encoder_weight"] == (1, 32)
@@ -101,12 +104,14 @@ def test_the_answer_is_read_at_node_0_and_every_node_reaches_it(kind):
 
 def test_positional_attention_sees_neither_characters_nor_numbers():
     """Attention that points every node at node 0 hides all others, whatever they hold."""
-    model = oracle.stirred(MixedPositionalTransformer(**SIZES))
-    with torch.no_grad():
-        for name in ("query_weight", "query_bias", "key_weight", "key_bias"):
-            model.get_parameter(name).zero_()
-        model.get_parameter("query_bias").fill_(1.0)
-        model.get_parameter("key_weight")[:, 0] = 1e4
+
+    def at_node_0(w: oracle.Params) -> None:
+        for name in ("query_weight", "key_weight", "key_bias"):
+            w[name].zero_()
+        w["query_bias"].fill_(1.0)
+        w["key_weight"][:, 0] = 1e4
+
+    model = oracle.reweighted(oracle.stirred(MixedPositionalTransformer(**SIZES)), at_node_0)
     characters, values = samples(1)
     other = (characters + 1) % 13
     other[:, 0] = characters[:, 0]
@@ -118,10 +123,9 @@ def test_positional_attention_sees_neither_characters_nor_numbers():
 @BOTH
 def test_replicas_at_once_equal_each_by_itself(kind):
     models = [oracle.stirred(kind(**SIZES), seed) for seed in range(3)]
-    stacked = {name: torch.stack([m.state_dict()[name] for m in models]) for name in models[0].state_dict()}
     characters, values = samples(3 * 4)
     characters, values = characters.unflatten(0, (3, 4)), values.unflatten(0, (3, 4))
-    together = models[0].architecture.forward(stacked, characters, values)
+    together = mapped(models[0].architecture)(oracle.stacked(models), characters, values)
     for replica, model in enumerate(models):
         alone = model(characters[replica], values[replica]).detach()
         assert oracle.relative_error(together[replica], alone) < oracle.ROUNDING
@@ -140,12 +144,12 @@ def test_replicas_at_once_equal_each_by_itself(kind):
 )
 def test_sizes_that_do_not_fit_are_named(kind, options, message):
     with pytest.raises(PosattnError, match=message):
-        kind(**options)
+        kind.describes(**options)
 
 
 def test_the_encoding_is_not_appended_to_numbers():
     with pytest.raises(PosattnError, match="append_encoding=True"):
-        MixedStandardTransformer(append_encoding=True)
+        MixedStandard(append_encoding=True)
 
 
 @pytest.mark.parametrize("model", [MixedPositionalTransformer, MixedStandardTransformer])
@@ -153,7 +157,7 @@ def test_the_encoding_is_not_appended_to_numbers():
 def test_form_for_training_takes_characters_and_numbers_at_every_precision(model, precision):
     inputs, _ = tasks.get("mixed-min").sample(3, generator=torch.Generator().manual_seed(0))
     module = model(generator=torch.Generator().manual_seed(1))
-    form = module.architecture.form(device=torch.device("cpu"), precision=precision)
+    form = fast_form(module.architecture, device=torch.device("cpu"), precision=precision)
     answer = form(module.replica(), *(x.unsqueeze(0) for x in inputs))[0]
     # bfloat16 keeps 8 bits, and a value passes through some ten products on its way.
     tolerance = 10 * 2**-8 if precision == "bf16" else 1e-5

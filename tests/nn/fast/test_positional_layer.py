@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from posattn.errors import PosattnError
-from posattn.nn.fast.positional_layer import columns, expanded_layer, mixed_layer, with_identity
+from posattn.nn.fast.positional_layer import expanded_layer, mixed_layer, moved, with_identity
 
 from . import layers
 from .layers import numbers
@@ -156,7 +156,7 @@ def test_second_derivative_is_refused_with_the_way_out(layer: Any, bias: bool) -
     leaves = layers.differentiable(inputs_of(MULTIPLY_FIRST["primes"], bias=bias))
     asked = [x for x in leaves if x is not None]
     value = layer(*leaves)
-    with pytest.raises(PosattnError, match=r"second derivative .*create_graph=True.*model\.architecture\.plain"):
+    with pytest.raises(PosattnError, match=r"second derivative .*create_graph=True.*differentiate the model itself"):
         torch.autograd.grad(value.sum(), asked, create_graph=True, retain_graph=True)
     assert all(x.isfinite().all() for x in torch.autograd.grad(value.sum(), asked))  # the first is still to be had
 
@@ -182,7 +182,7 @@ def test_a_state_in_bfloat16_is_rounded_once_a_product() -> None:
 
 
 @WITH_AND_WITHOUT_BIAS
-def test_columns_is_a_linear_map_of_every_node_and_sample(bias: bool) -> None:
+def test_moved_is_a_linear_map_of_every_node_and_sample(bias: bool) -> None:
     r, n, k, s, f = 2, 3, 5, 7, 11
     inputs = [numbers(r, n, k, s, seed=1), numbers(r, k, f, seed=2), numbers(r, f, seed=3) if bias else None]
 
@@ -192,9 +192,9 @@ def test_columns_is_a_linear_map_of_every_node_and_sample(bias: bool) -> None:
 
     weighing = numbers(r, n, f, s, seed=4)
     expected = layers.traced(formula, inputs, weighing)
-    assert max(layers.errors(layers.traced(columns, inputs, weighing), expected)) < EXACT
+    assert max(layers.errors(layers.traced(moved, inputs, weighing), expected)) < EXACT
     strewn = [layers.scattered(x) for x in inputs]
-    assert max(layers.errors(layers.traced(columns, strewn, weighing), expected)) < EXACT
+    assert max(layers.errors(layers.traced(moved, strewn, weighing), expected)) < EXACT
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])

@@ -51,18 +51,19 @@ def test_queries_and_keys_are_xavier_uniform_as_one_stacked_matrix(model, seen):
     bound = math.sqrt(6 / sum(stacked.shape))
     nn.init.xavier_uniform_(stacked, generator=seeded(1))
     assert_uniform(stacked, bound)
-    assert made.get_parameter("query_weight").shape == made.get_parameter("key_weight").shape == (5, seen, 3 * seen)
-    assert_uniform(made.get_parameter("query_weight"), bound)
-    assert_uniform(made.get_parameter("key_weight"), bound)
+    query, key = (made.weights()[f"{name}_weight"] for name in ("query", "key"))
+    assert query.shape == key.shape == (5, seen, 3 * seen)
+    assert_uniform(query, bound)
+    assert_uniform(key, bound)
 
 
 @pytest.mark.parametrize("model", [PositionalTransformer, StandardTransformer, HybridTransformer])
 def test_values_and_output_are_xavier_uniform_and_attentions_biases_zero(model):
-    made = model(embed_dim=30, heads=3, layers=5, generator=seeded(0))
+    made = model(embed_dim=30, heads=3, layers=5, generator=seeded(0)).weights()
     for name in ("value", "output"):
-        assert_uniform(made.get_parameter(f"{name}_weight"), math.sqrt(6 / (30 + 30)))
+        assert_uniform(made[f"{name}_weight"], math.sqrt(6 / (30 + 30)))
     for name in ("query", "key", "value", "output"):
-        assert not made.get_parameter(f"{name}_bias").any()
+        assert not made[f"{name}_bias"].any()
 
 
 @pytest.mark.parametrize(
@@ -72,20 +73,20 @@ def test_values_and_output_are_xavier_uniform_and_attentions_biases_zero(model):
 def test_the_other_maps_start_as_torch_linear_does(name, into, out):
     made = PositionalTransformer(
         in_dim=70, out_dim=50, embed_dim=30, hidden_dim=34, mlp_layers=4, layers=5, generator=seeded(0)
-    )
+    ).weights()
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         theirs = [nn.Linear(into, out) for _ in range(10)]
     bound = 1 / math.sqrt(into)
     assert_uniform(torch.stack([linear.weight for linear in theirs]), bound)
     assert_uniform(torch.stack([linear.bias for linear in theirs]), bound)
-    assert_uniform(made.get_parameter(f"{name}_weight"), bound)
-    assert_uniform(made.get_parameter(f"{name}_bias"), bound)
+    assert_uniform(made[f"{name}_weight"], bound)
+    assert_uniform(made[f"{name}_bias"], bound)
 
 
 def test_layers_heads_and_inner_maps_start_different():
-    made = PositionalTransformer(mlp_layers=4, generator=seeded(0))
-    query, middle = made.get_parameter("query_weight"), made.get_parameter("mlp_middle_weight")
+    made = PositionalTransformer(mlp_layers=4, generator=seeded(0)).weights()
+    query, middle = made["query_weight"], made["mlp_middle_weight"]
     assert not torch.equal(query[0], query[1])
     assert not torch.equal(query[0, :, :9], query[0, :, 9:])
     assert not torch.equal(middle[0, 0], middle[0, 1])
@@ -125,7 +126,7 @@ def test_random_encodings_are_drawn_from_the_generator():
 @pytest.mark.parametrize("layers", [1, 4])
 def test_gpt_starts_normal_and_narrower_where_it_writes_into_the_residual(layers):
     made = GPT(layers=layers, generator=seeded(0))
-    for name, parameter in made.named_parameters():
+    for name, parameter in made.weights().items():
         if name.endswith("_bias"):
             assert not parameter.any()
         elif name in ("output_weight", "mlp_out_weight"):
@@ -135,7 +136,7 @@ def test_gpt_starts_normal_and_narrower_where_it_writes_into_the_residual(layers
 
 
 def test_mixed_embeddings_start_standard_normal():
-    made = MixedStandardTransformer(generator=seeded(0))
-    assert_normal(made.get_parameter("character_embedding"), 1.0)
-    assert_normal(made.get_parameter("position_embedding"), 1.0)
-    assert_uniform(made.get_parameter("encoder_weight"), 1.0)  # 1/√1: one number in
+    made = MixedStandardTransformer(generator=seeded(0)).weights()
+    assert_normal(made["character_embedding"], 1.0)
+    assert_normal(made["position_embedding"], 1.0)
+    assert_uniform(made["encoder_weight"], 1.0)  # 1/√1: one number in

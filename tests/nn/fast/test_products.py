@@ -8,9 +8,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from posattn.nn import functional as parts
+from posattn.nn.fast import products
+from posattn.nn.fast.products import look_up
 from posattn.nn.fast.standard_layer import attending_layer
-from posattn.nn.gpt import look_up
 
 from . import layers
 from .layers import numbers
@@ -32,7 +32,7 @@ def cut(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], list[int]]:
             used.append(rows.shape[1])
             return pieces
 
-        monkeypatch.setattr(parts, "pieces_of", fixed)
+        monkeypatch.setattr(products, "pieces_of", fixed)
         return used
 
     return into
@@ -47,16 +47,16 @@ def on_a_gpu(replicas: int, rows: int) -> Any:
 
 def test_on_a_cpu_nothing_is_cut():
     for replicas, rows in ((1, 1), (1, 8000), (15, 9000), (300, 65536)):
-        assert parts.pieces_of(torch.empty(replicas, rows, 2)) == 1
+        assert products.pieces_of(torch.empty(replicas, rows, 2)) == 1
 
 
 @pytest.mark.usefixtures("as_users_run_it")
 @pytest.mark.parametrize("replicas", [1, 2, 15, 100, 263, 264, 1000])
 @pytest.mark.parametrize("rows", [0, 1, 255, 511, 512, 769, 9000, 9001, 65536])
 def test_on_a_gpu_there_are_the_most_equal_pieces_that_are_large_enough_and_not_more_than_keep_it_busy(replicas, rows):
-    enough = -(-parts.BUSY // replicas)
-    allowed = [n for n in range(2, rows + 1) if rows % n == 0 and rows // n >= parts.ROWS and n <= enough]
-    assert parts.pieces_of(on_a_gpu(replicas, rows)) == max(allowed, default=1)
+    enough = -(-products.BUSY // replicas)
+    allowed = [n for n in range(2, rows + 1) if rows % n == 0 and rows // n >= products.ROWS and n <= enough]
+    assert products.pieces_of(on_a_gpu(replicas, rows)) == max(allowed, default=1)
 
 
 @pytest.mark.usefixtures("as_users_run_it")
@@ -64,16 +64,16 @@ def test_on_a_gpu_there_are_the_most_equal_pieces_that_are_large_enough_and_not_
     ("replicas", "samples", "nodes"), [(3, 64, 99), (10, 64, 99), (1, 7, 500), (2, 30, 5), (1, 1, 9)]
 )
 def test_a_sample_is_never_parted(replicas, samples, nodes):
-    enough = -(-parts.BUSY // replicas)
-    allowed = [n for n in range(2, samples + 1) if samples % n == 0 and samples // n * nodes >= parts.ROWS]
-    found = parts.pieces_of(on_a_gpu(replicas, samples * nodes), whole=nodes)
+    enough = -(-products.BUSY // replicas)
+    allowed = [n for n in range(2, samples + 1) if samples % n == 0 and samples // n * nodes >= products.ROWS]
+    found = products.pieces_of(on_a_gpu(replicas, samples * nodes), whole=nodes)
     assert found == max((n for n in allowed if n <= enough), default=1)
 
 
 @pytest.mark.usefixtures("as_users_run_it")
 def test_a_full_fleet_is_not_cut_and_a_single_model_is():
-    assert parts.pieces_of(on_a_gpu(264, 8000)) == 1
-    assert parts.pieces_of(on_a_gpu(1, 8000)) == 25  # of 320 rows; 31 pieces of 256 and more would not be equal
+    assert products.pieces_of(on_a_gpu(264, 8000)) == 1
+    assert products.pieces_of(on_a_gpu(1, 8000)) == 25  # of 320 rows; 31 pieces of 256 and more would not be equal
 
 
 # ---- the same sums
@@ -86,7 +86,7 @@ def test_row_products_are_the_sums_over_all_rows(cut, pieces):
     shared = x[:1].expand(3, -1, -1)  # one input that every replica sees
     for left, right in ((x, y), (layers.scattered(x), layers.scattered(y)), (shared, y)):
         expected = torch.einsum("rik,rif->rkf", left, right)
-        assert (parts.row_products(left, right) - expected).abs().max() < EXACT * expected.abs().max()
+        assert (products.row_products(left, right) - expected).abs().max() < EXACT * expected.abs().max()
     assert used == [30] * 3
 
 
@@ -110,7 +110,7 @@ def test_linear_has_the_value_and_gradients_of_the_formula(cut, pieces, bias, no
     expected = layers.traced(plain_linear, inputs, weighing)
     if lie == "scattered":
         inputs, weighing = [layers.scattered(x) for x in inputs], layers.scattered(weighing)
-    assert max(layers.errors(layers.traced(parts.linear, inputs, weighing), expected)) < EXACT
+    assert max(layers.errors(layers.traced(products.linear, inputs, weighing), expected)) < EXACT
     assert used == [30]
 
 
@@ -128,7 +128,7 @@ def test_linear_can_be_differentiated_twice(cut, pieces, bias):
     inputs = linear_inputs(6, 5, bias=bias)
     expected = second_derivatives(plain_linear, inputs)
     cut(pieces)
-    for found, wanted in zip(second_derivatives(parts.linear, inputs), expected, strict=True):
+    for found, wanted in zip(second_derivatives(products.linear, inputs), expected, strict=True):
         assert (found - wanted).abs().max() < EXACT * wanted.abs().max()
 
 

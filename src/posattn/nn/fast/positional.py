@@ -1,0 +1,64 @@
+"""The positional Transformer in fleets: between two ReLUs it is linear in its state, so matrices multiply first."""
+
+from collections.abc import Callable
+from functools import partial
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from posattn.nn.fast.folding import fold, folded_decoder, middle_maps
+from posattn.nn.fast.nodes import inputs, rows
+from posattn.nn.fast.positional_layer import expanded_layer, mixed_layer, moved, with_identity
+from posattn.nn.fast.products import attention_weights, linear, split_heads
+from posattn.nn.initial import Params
+from posattn.nn.positional import Positional
+
+
+def form(sizes: Positional, *, device: torch.device, precision: str) -> Callable[..., Tensor] | None:
+    """Tensor cores do far more arithmetic than it takes to feed them: there, expanded is faster."""
+    if device.type == "cuda" and precision in ("tf32", "bf16") and sizes.nodes <= 8 * (1 + sizes.heads):
+        return partial(expanded, sizes, dtype=torch.bfloat16 if precision == "bf16" else None)
+    # Autocast rounds the model's own products one by one; folded matrices would be rounded once more.
+    return None if precision == "bf16" else partial(folded, sizes)
+
+
+def attention(sizes: Positional, p: Params, length: int) -> Float[Tensor, "replicas layers heads nodes nodes"]:
+    """Attention of every layer at once: it needs P and no input."""
+    layers = p["query_weight"].shape[1]
+    position = rows(sizes, p, "encoding", length).unsqueeze(1).expand(-1, layers, -1, -1)
+    query = position @ p["query_weight"] + p["query_bias"].unsqueeze(2)
+    key = position @ p["key_weight"] + p["key_bias"].unsqueeze(2)
+    return attention_weights(split_heads(query, sizes.heads), split_heads(key, sizes.heads))
+
+
+def folded(
+    sizes: Positional, p: Params, x: Float[Tensor, "replicas batch length in_dim"]
+) -> Float[Tensor, "replicas batch length out_dim"]:
+    """The same function with fewer than half the multiplications: the state is what the last ReLU gave."""
+    length = x.shape[2]
+    mixing = with_identity(attention(sizes, p, length))
+    state = inputs(sizes, p, x).permute(0, 2, 3, 1).contiguous()  # (replicas, nodes, features, batch)
+    for index, (_, _, matrices, bias) in enumerate(fold(p, sizes.heads)):
+        state = mixed_layer(state, mixing[:, index], matrices, bias)
+        for weight, bias in middle_maps(p, index):
+            state = moved(state, weight, bias).relu()
+    return moved(state, *folded_decoder(p))[:, :length].permute(0, 3, 1, 2)
+
+
+def expanded(
+    sizes: Positional,
+    p: Params,
+    x: Float[Tensor, "replicas batch length in_dim"],
+    *,
+    dtype: torch.dtype | None = None,
+) -> Float[Tensor, "replicas batch length out_dim"]:
+    """The folded form with nodes and features in one axis: more arithmetic, in few large products of `dtype`."""
+    length, nodes = x.shape[2], x.shape[2] + sizes.scratchpad
+    mixing = with_identity(attention(sizes, p, length))
+    state = inputs(sizes, p, x).flatten(2).to(dtype or x.dtype)
+    for index, (_, _, matrices, bias) in enumerate(fold(p, sizes.heads)):
+        state = expanded_layer(state, mixing[:, index], matrices, bias)
+        for weight, bias in middle_maps(p, index):
+            state = linear(state.unflatten(2, (nodes, -1)).to(x.dtype), weight, bias).relu().flatten(2)
+    return linear(state.unflatten(2, (nodes, -1)).to(x.dtype), *folded_decoder(p))[:, :, :length]

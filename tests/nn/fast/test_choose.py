@@ -1,0 +1,180 @@
+"""Which form a fleet runs, by device, precision and sizes."""
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from nn import oracle
+from posattn.nn import (
+    Architecture,
+    ExactPositional,
+    FullyConnected,
+    GPTArchitecture,
+    Hybrid,
+    MixedPositional,
+    MixedStandard,
+    Positional,
+    PositionalTransformer,
+    RandomPlaces,
+    Selector,
+    Standard,
+    StandardTransformer,
+    architecture,
+    module,
+)
+from posattn.nn.fast.any_model import mapped
+from posattn.nn.fast.choose import fast_form
+
+CPU, CUDA = torch.device("cpu"), torch.device("cuda")  # the name of a device that need not be there
+
+
+def chosen(sizes: Architecture, device: torch.device, precision: str) -> tuple[str, torch.dtype | None]:
+    """The name of the form that is chosen, and the dtype that it is told to round to."""
+    form = fast_form(sizes, device=device, precision=precision)
+    if isinstance(form, partial):
+        return form.func.__name__, form.keywords.get("dtype")
+    return ("the model's own" if form.__qualname__ == MAPPED else form.__name__), None
+
+
+#: What `mapped` calls the function that it makes.
+MAPPED = mapped(Positional()).__qualname__
+
+#: Architectures, and the form of ordinary operations that each is computed by.
+MODELS: list[tuple[Architecture, str]] = [
+    (Positional(), "folded"),
+    (Positional(bias=False), "folded"),
+    (Standard(), "folded"),
+    (Standard(rotary=True), "numeric"),
+    (Hybrid(), "numeric"),
+    (RandomPlaces(), "numeric"),
+    (MixedPositional(), "mixed"),
+    (MixedStandard(), "mixed"),
+    (GPTArchitecture(), "joined"),
+    (GPTArchitecture(positional=True), "joined"),
+    (Selector(encoding="one-hot"), "split"),
+    (ExactPositional(), "the model's own"),
+    (FullyConnected(), "the model's own"),
+]
+EVERY_MODEL = pytest.mark.parametrize(("model", "usual"), MODELS, ids=lambda value: type(value).__name__)
+
+
+@EVERY_MODEL
+@pytest.mark.parametrize("device", [CPU, CUDA], ids=str)
+@pytest.mark.parametrize("precision", ["float32", "float64"])
+def test_full_precision_is_computed_by_ordinary_operations_everywhere(
+    model: Architecture, usual: str, device: torch.device, precision: str
+) -> None:
+    assert chosen(model, device, precision) == (usual, None)
+
+
+@EVERY_MODEL
+def test_cpu_has_no_tensor_cores_to_feed(model: Architecture, usual: str) -> None:
+    assert chosen(model, CPU, "tf32") == (usual, None)
+    assert chosen(model, CPU, "bf16") == ("half", None)
+
+
+@pytest.mark.parametrize(("precision", "dtype"), [("tf32", None), ("bf16", torch.bfloat16)])
+def test_tensor_cores_get_the_form_that_feeds_them(precision: str, dtype: torch.dtype | None) -> None:
+    for positional in (Positional(), Positional(bias=False), Positional(mlp_layers=3), Positional(constants="one-hot")):
+        assert chosen(positional, CUDA, precision) == ("expanded", dtype)
+    for standard in (Standard(), Standard(bias=False), Standard(append_encoding=False), Standard(heads=1)):
+        assert chosen(standard, CUDA, precision) == ("fused", dtype)
+
+
+@pytest.mark.parametrize(
+    ("fits", "does_not"),
+    [
+        (Positional(length=23), Positional(length=24)),  # W has n/(1 + H) times the arithmetic: up to 8 times
+        (Positional(length=23, scratchpad=1), Positional(length=23, scratchpad=2)),
+        (Positional(length=31, heads=4, scratchpad=0), Positional(length=41, heads=4, scratchpad=0)),
+        (Standard(hidden_dim=64), Standard(hidden_dim=65)),
+        (Standard(in_dim=55), Standard(in_dim=56)),
+        (Standard(constants="sinusoidal", constants_dim=54), Standard(constants="sinusoidal", constants_dim=56)),
+        (Standard(mlp_layers=2), Standard(mlp_layers=3)),
+        (Standard(), Standard(rotary=True)),
+    ],
+    ids=repr,
+)
+def test_what_does_not_fit_the_kernels_takes_the_usual_way(fits: Architecture, does_not: Architecture) -> None:
+    for precision in ("tf32", "bf16"):
+        assert chosen(fits, CUDA, precision)[0] in ("expanded", "fused")
+        assert chosen(does_not, CUDA, precision) == chosen(does_not, CPU, precision)
+
+
+@pytest.mark.parametrize(
+    ("fits", "does_not", "precision", "otherwise"),
+    [
+        (Standard(length=62), Standard(length=63), "tf32", "folded"),  # [x ‖ P]: 64 and 65 wide
+        (Standard(length=63, append_encoding=False), Standard(length=64, append_encoding=False), "tf32", "folded"),
+        (Standard(length=31), Standard(length=32), "bf16", "half"),
+    ],
+    ids=repr,
+)
+def test_how_many_nodes_the_fused_kernel_takes_depends_on_its_bits(
+    fits: Standard, does_not: Standard, precision: str, otherwise: str
+) -> None:
+    assert chosen(fits, CUDA, precision)[0] == "fused"
+    assert chosen(does_not, CUDA, precision) == (otherwise, None)
+
+
+@pytest.mark.parametrize("positional", [False, True])
+def test_a_gpt_takes_its_kernels_in_tf32_where_it_fits(positional: bool) -> None:
+    def form(precision: str = "tf32", **sizes: Any) -> str:
+        return chosen(GPTArchitecture(positional=positional, **sizes), CUDA, precision)[0]
+
+    assert form() == form(vocabulary=1000, layers=9) == form(length=128) == form(embed_dim=64, heads=2) == "fused"
+    assert form(length=129) == form(embed_dim=66, heads=3) == form(embed_dim=33, heads=1) == "joined"
+    assert form("bf16") == "half"
+
+
+@pytest.mark.parametrize("cls", [PositionalTransformer, StandardTransformer])
+@pytest.mark.parametrize("options", [{}, {"bias": False}, {"mlp_layers": 3}], ids=str)
+def test_bfloat16_on_the_cpu_is_near_the_model_in_values_and_gradients(cls: Any, options: dict[str, Any]) -> None:
+    model = oracle.stirred(cls(length=5, embed_dim=8, hidden_dim=8, layers=2, **options)).float()
+    form = fast_form(model.architecture, device=CPU, precision="bf16")
+    x = oracle.numbers(1, 29, 5, 1).float()
+    results = []
+    for how in (form, mapped(model.architecture)):
+        p = {name: tensor.detach().requires_grad_() for name, tensor in model.replica().items()}
+        y = how(p, x)
+        y.double().square().mean().backward()
+        results.append((y.detach().double(), {name: leaf.grad.double() for name, leaf in p.items()}))
+    (y, gradients), (plain, expected) = results
+    assert 0 < (y - plain).norm() / plain.norm() < 0.05  # rounded, by 2⁻⁹ a dozen times on end
+    for name, gradient in gradients.items():
+        if name not in ("key_bias", "encoding"):  # 0 but for rounding; a constant
+            assert (gradient - expected[name]).norm() / expected[name].norm() < 0.2, name  # some ReLUs switch
+
+
+def test_a_selector_with_stochastic_encodings_takes_its_kernels_on_a_gpu() -> None:
+    for precision, form in (("float32", "fused"), ("tf32", "fused"), ("float64", "split"), ("bf16", "half")):
+        assert chosen(Selector(), CUDA, precision) == (form, None)
+        assert chosen(Selector(encoding="one-hot"), CUDA, precision) == ({"fused": "split"}.get(form, form), None)
+
+
+def test_without_a_fast_form_a_fleet_runs_the_models_own_forward_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A user's model needs no more than its forward pass: here twice what a positional one answers."""
+    monkeypatch.setattr("posattn.nn.architecture.ARCHITECTURES", dict(architecture.ARCHITECTURES))
+    monkeypatch.setattr("posattn.nn.module.MODELS", dict(module.MODELS))
+
+    @dataclass(frozen=True, kw_only=True)
+    class Doubled(Positional):
+        kind = "doubled"
+
+    class DoubledTransformer(PositionalTransformer):
+        describes = Doubled
+
+        def forward(self, x: Tensor, *, encoding: Tensor | None = None) -> Tensor:
+            return 2 * super().forward(x, encoding=encoding)
+
+    sizes: dict[str, Any] = {"length": 5, "embed_dim": 6, "hidden_dim": 7, "layers": 2}
+    models = [oracle.stirred(DoubledTransformer(**sizes), seed) for seed in range(2)]
+    form, x = fast_form(Doubled(**sizes), device=CPU, precision="float64"), oracle.numbers(2, 3, 5, 1)
+    found = form(oracle.stacked(models), x)
+    for replica, model in enumerate(models):
+        expected, _ = oracle.positional(oracle.weights_of(model), x[replica], heads=2)
+        assert oracle.relative_error(found[replica], 2 * expected) < oracle.ROUNDING

@@ -1,0 +1,235 @@
+"""Every model composes with PyTorch: torch.func, compile, export, copies, hooks and submodules."""
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import posattn.nn
+from posattn import PosattnError
+from posattn.nn.module import MODELS
+
+from . import oracle
+
+SIZES = {"length": 5, "embed_dim": 6, "heads": 2, "layers": 2, "hidden_dim": 7}
+TOKENS = {"vocabulary": 7, "length": 5, "embed_dim": 6, "heads": 2, "layers": 2}
+MIXED = {"length": 7, "characters": 4, "vocabulary": 11, "embed_dim": 6, "layers": 2, "hidden_dim": 7}
+
+
+def numbers() -> tuple[Tensor, ...]:
+    return (oracle.numbers(3, 5, 1),)
+
+
+def placed() -> tuple[Tensor, ...]:
+    return oracle.numbers(3, 3, 1), torch.tensor([[0, 1, 4], [0, 2, 3], [1, 2, 4]])
+
+
+def tokens() -> tuple[Tensor, ...]:
+    return (torch.arange(15).reshape(3, 5) % 7,)
+
+
+def mixed() -> tuple[Tensor, ...]:
+    return torch.arange(12).reshape(3, 4) % 11, oracle.numbers(3, 3)
+
+
+def selection() -> tuple[Tensor, ...]:
+    return oracle.numbers(3, 5, 2), torch.tensor([[0, 2], [4, 1], [3, 0]]), torch.tensor([5, 6, 7])
+
+
+#: A model of every kind: its class, its options, and inputs of three samples.
+CASES: dict[str, tuple[str, dict[str, Any], Callable[[], tuple[Tensor, ...]]]] = {
+    "positional": ("PositionalTransformer", SIZES | {"mlp_layers": 3, "constants": "binary"}, numbers),
+    "positional-exact": ("ExactPositionalTransformer", SIZES, numbers),
+    "positional-placed": ("RandomPlacesTransformer", SIZES, placed),
+    "standard": ("StandardTransformer", SIZES, numbers),
+    "rotary": ("StandardTransformer", SIZES | {"rotary": True}, numbers),
+    "hybrid": ("HybridTransformer", SIZES, numbers),
+    "mixed-positional": ("MixedPositionalTransformer", MIXED, mixed),
+    "mixed-standard": ("MixedStandardTransformer", MIXED, mixed),
+    "gpt": ("GPT", TOKENS, tokens),
+    "positional gpt": ("GPT", TOKENS | {"positional": True}, tokens),
+    "selector": ("SelectorTransformer", {"length": 5, "dim": 2, "encoding_dim": 12, "deviation": 0.5}, selection),
+    "fixed selector": (
+        "SelectorTransformer",
+        {"length": 5, "dim": 2, "encoding": "near-orthogonal", "encoding_dim": 12, "deviation": 0.5},
+        selection,
+    ),
+    "connected": ("FullyConnectedNetwork", {"length": 5, "dim": 2, "widths": (4, 3)}, selection),
+}
+
+every_model = pytest.mark.parametrize("name", CASES)
+
+
+def case(name: str) -> tuple[posattn.nn.Model, tuple[Tensor, ...]]:
+    """A model in float64 with weights that are all different from 0, and its inputs."""
+    kind, options, inputs = CASES[name]
+    model = getattr(posattn.nn, kind)(**options, generator=torch.Generator().manual_seed(3)).double()
+    generator = torch.Generator().manual_seed(4)
+    for weight in model.parameters():
+        weight.data += 0.1 * torch.randn(weight.shape, generator=generator, dtype=weight.dtype)
+    return model, tuple(x.double() if x.is_floating_point() else x for x in inputs())
+
+
+def of_weights(model: nn.Module, inputs: tuple[Tensor, ...]) -> tuple[Callable[[Tensor], Tensor], Tensor]:
+    """The answers as a function of one small tensor of weights, so that it can be differentiated for any input."""
+    name, weight = min(model.named_parameters(), key=lambda entry: entry[1].numel())
+    return lambda value: torch.func.functional_call(model, {name: value}, inputs), weight.detach()
+
+
+def test_there_is_a_case_of_every_kind() -> None:
+    assert {getattr(posattn.nn, kind).describes.kind for kind, _, _ in CASES.values()} == set(MODELS)
+
+
+@every_model
+def test_jacrev_equals_one_backward_pass_per_output(name: str) -> None:
+    model, inputs = case(name)
+    function, weight = of_weights(model, inputs)
+    jacobian = torch.func.jacrev(function)(weight)
+    leaf = weight.clone().requires_grad_()
+    rows = [torch.autograd.grad(y, leaf, retain_graph=True)[0] for y in function(leaf).flatten()]
+    torch.testing.assert_close(jacobian.flatten(0, -1 - weight.dim()), torch.stack(rows), rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated:DeprecationWarning")  # PyTorch's own, in jacfwd
+@every_model
+def test_hessian_equals_a_difference_of_gradients(name: str) -> None:
+    model, inputs = case(name)
+    function, weight = of_weights(model, inputs)
+    total = lambda value: function(value).square().sum()  # noqa: E731
+    hessian = torch.func.hessian(total)(weight).reshape(weight.numel(), -1)
+    direction = torch.randn(weight.shape, generator=torch.Generator().manual_seed(5), dtype=weight.dtype)
+    gradient = torch.func.grad(total)
+    step = 1e-6
+    moved = (gradient(weight + step * direction) - gradient(weight - step * direction)) / (2 * step)
+    torch.testing.assert_close(hessian @ direction.flatten(), moved.flatten(), rtol=1e-5, atol=1e-6)
+
+
+@every_model
+def test_vmap_over_inputs_equals_a_loop(name: str) -> None:
+    model, inputs = case(name)
+    stacked = [torch.stack([x, x.flip(0)]) for x in inputs]
+    together = torch.vmap(lambda *one: model(*one))(*stacked)
+    torch.testing.assert_close(together, torch.stack([model(*one) for one in zip(*stacked, strict=True)]))
+
+
+@every_model
+def test_vmap_over_weights_is_an_ensemble(name: str) -> None:
+    model, inputs = case(name)
+    members = [model, copy.deepcopy(model)]
+    for weight in members[1].parameters():
+        weight.data *= 0.9
+    params, buffers = torch.func.stack_module_state(members)  # type: ignore[arg-type]  # models are modules
+
+    def one(p: dict[str, Tensor], b: dict[str, Tensor]) -> Tensor:
+        return torch.func.functional_call(model, (p, b), inputs)
+
+    together = torch.vmap(one)(params, buffers)
+    torch.testing.assert_close(together, torch.stack([member(*inputs) for member in members]))
+
+
+@pytest.mark.usefixtures("as_users_run_it")  # the checks of annotations are no part of the model
+@every_model
+def test_compile_takes_the_whole_model_and_gives_the_same(name: str) -> None:
+    model, inputs = case(name)
+    compiled = torch.compile(model, backend="eager", fullgraph=True)
+    torch.testing.assert_close(compiled(*inputs), model(*inputs))
+    torch.compiler.reset()
+
+
+@every_model
+def test_export_gives_a_program_that_computes_the_same(name: str) -> None:
+    model, inputs = case(name)
+    torch.testing.assert_close(torch.export.export(model, inputs).module()(*inputs), model(*inputs))
+
+
+@every_model
+def test_a_deep_copy_is_a_model_of_its_own(name: str) -> None:
+    model, inputs = case(name)
+    twin, before = copy.deepcopy(model), model(*inputs)
+    assert torch.equal(twin(*inputs), before)
+    for weight in twin.parameters():
+        weight.data.zero_()
+    assert torch.equal(model(*inputs), before)
+    assert not torch.equal(twin(*inputs), before)
+
+
+@every_model
+def test_hooks_see_what_passes_and_can_change_it(name: str) -> None:
+    model, inputs = case(name)
+    before, (last, _) = model(*inputs), model.parts()[-1]
+    seen = []
+    hook = model.get_submodule(last).register_forward_hook(lambda _, __, out: seen.append(out) or 2 * out)
+    after = model(*inputs)
+    hook.remove()
+    torch.testing.assert_close(after, 2 * before)
+    torch.testing.assert_close(model(*inputs), before)
+    assert len(seen) == 1
+
+
+@every_model
+def test_every_weight_belongs_to_a_named_submodule_or_is_the_models_own(name: str) -> None:
+    model, _ = case(name)
+    names = {module for module, _ in model.named_modules()}
+    assert len(names) > 1
+    assert all(weight.rpartition(".")[0] in names for weight, _ in model.named_parameters())
+
+
+@every_model
+def test_trace_gives_the_state_after_every_part_and_the_attention_that_led_there(name: str) -> None:
+    model, inputs = case(name)
+    steps = model.trace(*inputs)
+    assert [step.name for step in steps] == [part for part, _ in model.parts()]
+    answer = model(*inputs)
+    end = steps[-1].state
+    kept = end[:, : answer.shape[1]] if end.dim() == answer.dim() else end
+    torch.testing.assert_close(kept, answer)
+    for step in steps:
+        if step.attention is not None:
+            torch.testing.assert_close(step.attention.sum(-1), torch.ones_like(step.attention.sum(-1)))
+    attends = name != "connected"
+    assert any(step.attention is not None for step in steps) == attends
+
+
+def test_a_layer_of_a_trace_is_the_formula_of_the_state_before_it() -> None:
+    """x ← MLP([x ‖ W_O·concat_h(A_h·x·W_V,h)]), written out for one layer of a positional model."""
+    model, (x,) = case("positional")
+    before, after = model.trace(x)[1:3]
+    layer: Any = model.get_submodule("layers.1")
+    assert after.attention is not None
+    heads = layer.value(before.state).chunk(2, dim=-1)
+    attended = layer.output(torch.cat([a @ v for a, v in zip(after.attention, heads, strict=True)], dim=-1))
+    hidden = torch.cat([before.state, attended], dim=-1)
+    for linear in (layer.mlp_in, *layer.mlp_middle):
+        hidden = linear(hidden).clamp(min=0)
+    torch.testing.assert_close(after.state, layer.mlp_out(hidden))
+
+
+@pytest.mark.usefixtures("as_users_run_it")
+def test_values_are_checked_where_they_are_known_and_shapes_always() -> None:
+    model, (x,) = case("standard")
+    spoiled = x.clone()
+    spoiled[0, 0] = torch.nan
+    with pytest.raises(PosattnError, match="nan at"):
+        model(spoiled)
+    assert torch.vmap(model)(spoiled[None]).isnan().any()
+    assert torch.func.jacrev(lambda batch: model(batch).sum())(spoiled).isnan().any()
+    assert torch.export.export(model, (x,)).module()(spoiled).isnan().any()
+    for transform in (torch.vmap(model), torch.func.jacrev(lambda batch: model(batch).sum())):
+        with pytest.raises(PosattnError, match=r"shape .* takes \(batch, length, 1\)"):
+            transform(torch.zeros(2, 3, 5, 2, dtype=torch.float64))
+
+
+@pytest.mark.usefixtures("as_users_run_it")
+def test_a_compiled_model_does_not_look_at_values() -> None:
+    model, (x,) = case("hybrid")
+    compiled = torch.compile(model, backend="eager", fullgraph=True)
+    assert compiled(torch.full_like(x, torch.nan)).isnan().all()
+    torch.compiler.reset()
+
+
+def test_a_model_without_values_runs_on_the_meta_device() -> None:
+    model, (x,) = case("positional")
+    assert copy.deepcopy(model).to("meta")(x.to("meta")).shape == x.shape
