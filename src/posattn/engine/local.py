@@ -16,7 +16,7 @@ from posattn.engine.progress import Bar, Reporter, check_reporter
 from posattn.engine.side_by_side import SideBySide, Training, if_there_is_room
 from posattn.engine.store import Store, task_source
 from posattn.errors import PosattnError, require
-from posattn.tasks.source import same
+from posattn.train.task_source import same
 from posattn.train import Trial, shape_key
 from posattn.train.fleet.checkpoint import begun, forget, sources
 from posattn.train.fleet.fleet import bytes_per_replica, fleet_sizes

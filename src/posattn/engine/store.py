@@ -21,13 +21,13 @@ from posattn.errors import PosattnError, kind_of, require
 from posattn.files import make_folder, write_whole
 from posattn.nn.functional import Params
 from posattn.nn.weights import write_weights
-from posattn.tasks.source import same, source_hash
+from posattn.train.task_source import same, source_hash
 from posattn.train import Trial, identity
 
 #: Raised when older versions can no longer read a store. In format 1 folders were named after ids of schema 1.
 FORMAT = 2
 MARKER = "store.json"
-#: The entry of metrics that tells what a user's task was when the result was made (`posattn.tasks.source`).
+#: The entry of metrics that tells what a user's task was when the result was made (`posattn.train.task_source`).
 SOURCE = "task_source"
 
 
@@ -172,7 +172,7 @@ def trial_id(folder: Path) -> str:
 
 
 def task_source(trial: Trial) -> str | None:
-    """What a trial's task is now, where it is a user's (`posattn.tasks.source`)."""
+    """What a trial's task is now, where it is a user's (`posattn.train.task_source`)."""
     return source_hash(tasks.get(trial.task, **trial.task_options))
 
 

@@ -41,7 +41,7 @@ def shape_key(trial: Trial) -> tuple[Any, ...]:
     task = tasks.get(trial.task, **trial.task_options)
     return (
         ("model", trial.model.family()),
-        ("loss", f"{type(task).loss.__qualname__} {getattr(task, 'kappa', '')}"),
+        ("loss", task.loss_key),
         ("batch", data.batch),
         ("data", (data.fresh, data.lengths)),
         ("samples", sample_shapes(trial)),

@@ -23,7 +23,7 @@ from torch import Tensor
 
 from posattn import devices, tasks
 from posattn.errors import PosattnError, require, unknown
-from posattn.tasks.mixed import GLYPHS, LIST_CHARACTERS, MIXED_TASKS, MixedInputs
+from posattn.tasks.mixed import GLYPHS, LIST_CHARACTERS, TASKS, MixedInputs
 from posattn.train import identity
 from posattn.train.fleet.data import draw
 from posattn.train.language.pretrained import Language, check_installed, load, quiet
@@ -67,7 +67,7 @@ class LanguageTrial:
         identity.settle(self)
         check_options("data", self.options)
         Evaluation(samples=self.test_samples, sets=self.sets)  # checks them
-        known = [task.name for task in MIXED_TASKS]
+        known = [task.name for task in TASKS]
         if self.task not in known:
             raise unknown("task for a language model", self.task, known)
         named = isinstance(self.model, str) and bool(self.model.strip())

@@ -1,10 +1,11 @@
 """Whether a user's task is still the one that a result was made with: a hash of all that decides what it computes."""
 
+import dataclasses
 import hashlib
 from typing import Any
 
 from posattn import tasks
-from posattn.tasks.told import Teller, state
+from posattn.train.fingerprint import Teller, state
 
 #: Says that a task holds something of which nothing lasting can be told. It equals nothing, itself included.
 UNKNOWN = "unknown"
@@ -36,5 +37,7 @@ def same(kept: str | None, now: str | None) -> bool:
 def _is_ours(task: Any) -> bool:
     """Whether the task is the one that posattn registers under its name, with whatever options."""
     own = tasks.OURS.get(task.name)
-    fixed = all(getattr(task, name, None) == getattr(own, name, None) for name in tasks.FIXED)
-    return own is not None and tasks.REGISTRY.get(task.name) is own and type(task) is type(own) and fixed
+    if own is None or tasks.REGISTRY.get(task.name) is not own or type(task) is not type(own):
+        return False
+    fixed = [field.name for field in dataclasses.fields(own) if field.name not in own.options]
+    return all(getattr(task, name) == getattr(own, name) for name in fixed)
