@@ -95,7 +95,9 @@ def main() -> None:
     asked = parser.parse_args()
     found = {name: {"model": model_call, "run": study_run}[name]() for name in asked.call or CALLS}
     if asked.json:
-        counts = {name: {"functions": len(hops), "files": len({file for file, _ in hops})} for name, hops in found.items()}
+        counts = {
+            name: {"functions": len(hops), "files": len({file for file, _ in hops})} for name, hops in found.items()
+        }
         print(json.dumps(counts))
         return
     for name, hops in found.items():

@@ -65,10 +65,10 @@ def number(name: str, value: Any) -> float:
 
 
 def real(name: str, value: Any) -> float:
-    """The finite number that was passed as `name`."""
-    found = number(name, value)
-    require(is_finite(found), f"{name}={shown(value)}: it must be a finite number.")
-    return found
+    """The finite number that was passed as `name`. A whole number stays one."""
+    finite = isinstance(value, Real) and not isinstance(value, bool) and is_finite(value)
+    require(finite, f"{name}={shown(value)}: it must be a finite number.")
+    return int(value) if isinstance(value, Integral) else float(value)
 
 
 def switch(name: str, value: Any) -> bool:

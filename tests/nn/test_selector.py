@@ -291,7 +291,7 @@ def test_how_often_random_signs_are_dependent_is_what_the_refusal_counts_with() 
 
 def test_a_test_set_cannot_have_the_name_of_a_figure_of_the_weights() -> None:
     base = trial_of(encoding="one-hot")
-    sets = {"cosine W": base.evaluation.sets["same"]}
+    sets = {"cosine W": base.test_sets[0].options}
     with pytest.raises(PosattnError, match="'cosine W', which is a figure of the weights: rename it"):
         Fleet([dataclasses.replace(base, evaluation=dataclasses.replace(base.evaluation, sets=sets))], device="cpu")
 

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from posattn import PosattnError, engine, studies
-from posattn.engine import side_by_side
+from posattn.engine import training
 from posattn.nn import Standard
 from posattn.studies.core import results, table
 from posattn.train import Trial
@@ -22,13 +22,13 @@ def run(folder, **options):
 def trained(monkeypatch):
     """All trials that are trained from here on."""
     found: list[Trial] = []
-    fleet = side_by_side.Fleet
+    fleet = training.Fleet
 
     def watched(trials, **options):
         found.extend(trials)
         return fleet(trials, **options)
 
-    monkeypatch.setattr(side_by_side, "Fleet", watched)
+    monkeypatch.setattr(training, "Fleet", watched)
     return found
 
 

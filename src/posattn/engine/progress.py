@@ -25,8 +25,6 @@ from rich.progress import (
 from rich.table import Column
 from rich.text import Text
 
-from posattn import checks
-
 #: Seconds between two lines where there is no terminal.
 LINE_EVERY = 30.0
 
@@ -55,12 +53,6 @@ def summary(losses: list[float]) -> str:
     if not finite:
         return f"no finite loss{lost}"
     return f"loss {finite[len(finite) // 2]:.2e} ({finite[0]:.1e} … {finite[-1]:.1e}){lost}"
-
-
-def check_reporter(reporter: object) -> None:
-    """A reporter, or none: then there is a bar."""
-    fix = "pass posattn.engine.Bar() or Lines(), or leave it out"
-    checks.instance("reporter", reporter, (Reporter, type(None)), fix=fix)
 
 
 class _Shrinking(ProgressColumn):

@@ -47,8 +47,9 @@ def names() -> list[str]:
 def register(task: Task) -> None:
     """Let `get`, and so every trial, know a task of your own; registering its name again replaces it.
 
-    A task is a frozen dataclass derived from `Task`, whose fields are its options (`FIXED` marks one that is not). Trials
-    share a fleet where their tasks score alike (`Task.loss_key`). Often a `NumericTask` with a function of your own is enough:
+    A task is a frozen dataclass derived from `Task`. Its fields are its options, but for those marked `FIXED`, and
+    `Task.loss_key` says which trials of it may share a fleet. Often a `NumericTask` with a function of your own is
+    enough:
 
     >>> import torch
     >>> register(NumericTask(name="negate", summary="every number's negative", function=lambda x: -x))
@@ -80,6 +81,7 @@ def get(name: str, **options: Any) -> Any:
 
 __all__ = [
     "FIXED",
+    "UNSCORED",
     "KHopInputs",
     "KHopTask",
     "MixedInputs",
@@ -90,7 +92,6 @@ __all__ = [
     "Shape",
     "ShortestPathTask",
     "Task",
-    "UNSCORED",
     "get",
     "names",
     "register",

@@ -1,6 +1,5 @@
 """What a study is: which trials answer which question, and what was published for them."""
 
-import dataclasses
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -11,9 +10,7 @@ from typing import Any, ClassVar, TypeVar
 
 from posattn import checks, published
 from posattn.errors import PosattnError, require, unknown
-from posattn.studies.core.computed import Computed
-from posattn.train import Trial
-from posattn.train.language.fine_tune import LanguageTrial
+from posattn.train.runnable import Runnable
 
 #: Among the values of a choice: any number above 0.
 NUMBER = "a number"
@@ -36,21 +33,17 @@ class Case:
 
     task: str
     arm: str
-    trial: Trial | LanguageTrial | Computed
+    trial: Runnable
     x: float | None = None
     reference: Mapping[str, Any] = field(default_factory=dict)
     divisor: float = 1.0
 
-    def seeded(self, seed: int) -> Trial | LanguageTrial | Computed:
-        if isinstance(self.trial, Computed):
-            return self.trial.seeded(seed)
-        return dataclasses.replace(self.trial, seed=seed)
+    def seeded(self, seed: int) -> Runnable:
+        return self.trial.seeded(seed)
 
     @property
     def test_sets(self) -> list[str]:
-        if isinstance(self.trial, Trial):
-            return list(self.trial.evaluation.sets)
-        return self.trial.test_sets if isinstance(self.trial, Computed) else list(self.trial.sets)
+        return [one.name for one in self.trial.test_sets]
 
     def published(self, test_set: str) -> list[float]:
         """Published figures for one of the case's test sets, one a run."""

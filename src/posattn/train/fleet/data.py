@@ -11,8 +11,9 @@ from torch import Tensor
 from posattn import tasks
 from posattn.errors import unknown
 from posattn.tasks.base import sample_options
+from posattn.train.options import Options
 from posattn.train.streams import stream
-from posattn.train.trial import Options, Trial
+from posattn.train.trial import Trial
 
 
 class Batch(NamedTuple):
@@ -31,11 +32,6 @@ def draw(task: Any, count: int, options: Options, generator: torch.Generator, dt
     inputs, target = task.sample(count, **options, generator=generator)
     together = [*inputs, target] if isinstance(inputs, tuple) else [inputs, target]
     return [tensor.to(dtype) if tensor.is_floating_point() else tensor for tensor in together]
-
-
-def options_at(trial: Trial, length: int | None) -> Options:
-    """What the training samples of one length are drawn with."""
-    return dict(trial.data.options) | ({} if length is None else {"length": length})
 
 
 class LengthData:
@@ -58,7 +54,8 @@ class LengthData:
     def _fill(self, index: int, epoch: int) -> None:
         """Draw the samples of a replica; those of fresh data belong to one epoch."""
         trial = self.trials[index]
-        task, options = tasks.get(trial.task, **trial.task_options), options_at(trial, self.length)
+        task = tasks.get(trial.task, **trial.task_options)
+        options = trial.data.options if self.length is None else {**trial.data.options, "length": self.length}
         purpose = "data" if self.length is None else f"data of length {self.length}"
         generator = stream(trial.seed, purpose, epoch, device=self.device)
         for slot, tensor in enumerate(draw(task, self.counts[index], options, generator, self.dtype)):
