@@ -66,7 +66,8 @@ def number(name: str, value: Any) -> float:
 
 def real(name: str, value: Any) -> float:
     """The finite number that was passed as `name`. A whole number stays one."""
-    finite = isinstance(value, Real) and not isinstance(value, bool) and is_finite(value)
+    is_number = isinstance(value, Real) and not isinstance(value, bool)
+    finite = is_number and is_finite(int(value) if isinstance(value, Integral) else float(value))
     require(finite, f"{name}={shown(value)}: it must be a finite number.")
     return int(value) if isinstance(value, Integral) else float(value)
 

@@ -10,11 +10,11 @@ import torch
 import posattn
 from posattn import PosattnError, engine
 from posattn.engine import local, training
-from posattn.nn import GPTArchitecture, Positional, Standard
-from posattn.train import Checkpoints, Fleet, Trial
 from posattn.engine.interrupt import Stop
 from posattn.engine.plan import Plan, plan
 from posattn.engine.side_by_side import SideBySide
+from posattn.nn import GPTArchitecture, Positional, Standard
+from posattn.train import Checkpoints, Fleet, Trial
 from posattn.train.fleet.memory import bytes_per_replica
 
 from .runs import MODEL, Noting, run, small_trial, weights_of

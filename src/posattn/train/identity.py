@@ -54,7 +54,7 @@ def described(value: Any) -> Any:
     """All fields of a dataclass, at every depth, with the `kind` of those that have one."""
     if not dataclasses.is_dataclass(value):
         return value
-    found = {"kind": value.kind} if hasattr(value, "kind") else {}
+    found = {"kind": getattr(value, "kind", None)} if hasattr(value, "kind") else {}
     for field in dataclasses.fields(value):
         held = getattr(value, field.name)
         found[field.name] = {one.name: one.options for one in held} if field.metadata == BY_NAME else described(held)
@@ -65,7 +65,7 @@ def reduced(value: Any) -> Any:
     """The fields of a dataclass that have no default or differ from it, at every depth."""
     if not dataclasses.is_dataclass(value):
         return value
-    found = {"kind": value.kind} if hasattr(value, "kind") else {}
+    found = {"kind": getattr(value, "kind", None)} if hasattr(value, "kind") else {}
     for field in dataclasses.fields(value):
         held = getattr(value, field.name)
         usual = field.default if field.default_factory is dataclasses.MISSING else field.default_factory()

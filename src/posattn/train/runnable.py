@@ -12,7 +12,7 @@ Engines, stores, studies and reports ask a trial nothing else, so a new kind nee
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import singledispatch
+from functools import cached_property, singledispatch
 from typing import Any, ClassVar, NamedTuple
 
 import torch
@@ -20,7 +20,8 @@ import torch
 from posattn.errors import PosattnError, kind_of
 from posattn.nn import Architecture
 from posattn.nn.functional import Params
-from posattn.train.options import TestSet
+from posattn.train import identity
+from posattn.train.options import TestSets
 
 #: Hears of every step: its number, and the losses of the replicas.
 Report = Callable[[int, list[float]], None]
@@ -41,10 +42,14 @@ class Runnable(ABC):
     #: Whether those of one shape train as one fleet (`posattn.train.fleet`); the others run by themselves.
     batched: ClassVar[bool] = False
 
-    @property
-    @abstractmethod
+    @cached_property
     def id(self) -> str:
         """Sixteen hex digits, equal for equal trials. Results are kept under it."""
+        return identity.identify(self.differing())
+
+    def differing(self) -> dict[str, Any]:
+        """What makes it another trial than one of the defaults."""
+        return identity.reduced(self)
 
     @abstractmethod
     def to_json(self) -> str: ...
@@ -57,9 +62,9 @@ class Runnable(ABC):
     def seeded(self, seed: int) -> "Runnable":
         """The same for another seed; where chance has no part, it is the same for all."""
 
-    @property
+    @cached_property
     @abstractmethod
-    def test_sets(self) -> tuple[TestSet, ...]:
+    def test_sets(self) -> TestSets:
         """What it is scored on, each set with all options that it is drawn with."""
 
     @property

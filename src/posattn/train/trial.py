@@ -12,7 +12,7 @@ from posattn import checks, nn, tasks
 from posattn.errors import PosattnError, kind_of, require, unknown
 from posattn.nn.numeric import GIVEN
 from posattn.train import identity
-from posattn.train.options import Options, TestSet, not_a_mapping, own_options, spelled_out, with_inherited
+from posattn.train.options import Options, TestSets, not_a_mapping, own_options, spelled_out, with_inherited
 from posattn.train.runnable import Runnable, TaskSource
 from posattn.train.settings import Data, Evaluation, Optimiser
 from posattn.train.task_source import source_hash
@@ -71,13 +71,12 @@ class Trial(Runnable):
     def __hash__(self) -> int:
         return hash(self.id)
 
-    @cached_property
-    def id(self) -> str:
-        """Sixteen hex digits, equal for equal trials; an inherited option of a test set may be spelled out or not."""
+    def differing(self) -> dict[str, Any]:
+        """An option that a test set inherits may be spelled out or not."""
         differing = identity.reduced(self)
         if self.evaluation.sets:
             differing["evaluation"]["sets"] = own_options(self.evaluation.sets, self.data.options)
-        return identity.identify(self._versioned(differing))
+        return self._versioned(differing)
 
     def _versioned(self, fields: dict[str, Any]) -> dict[str, Any]:
         """Fields without the version of the task where that is 1, which it was before tasks had versions."""
@@ -108,7 +107,7 @@ class Trial(Runnable):
         return replace(self, seed=seed)
 
     @cached_property
-    def test_sets(self) -> tuple[TestSet, ...]:
+    def test_sets(self) -> TestSets:
         return with_inherited(self.evaluation.sets, self.data.options)
 
     @property

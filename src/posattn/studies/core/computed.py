@@ -3,7 +3,6 @@
 import dataclasses
 from abc import abstractmethod
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, ClassVar
 
 import torch
@@ -23,10 +22,6 @@ class Computed(Runnable):
         super().__init_subclass__(**kwargs)
         if "kind" in cls.__dict__:
             identity.register(cls)
-
-    @cached_property
-    def id(self) -> str:
-        return identity.identify(identity.reduced(self))
 
     @property
     def title(self) -> str:

@@ -1,6 +1,7 @@
 """Compiled programs as one more model of a study: nothing is trained, the weights are right from the start."""
 
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, ClassVar
 
 import torch
@@ -10,7 +11,7 @@ from posattn.compile import Compiled, compile, library
 from posattn.studies.core.computed import Computed
 from posattn.train import identity
 from posattn.train.fleet.data import draw
-from posattn.train.options import BY_NAME, Sets, TestSet, named
+from posattn.train.options import BY_NAME, Sets, TestSets, named
 from posattn.train.streams import stream
 
 #: The library's program for every task that has one.
@@ -38,8 +39,8 @@ class ExactTrial(Computed):
     def labels(self) -> dict[str, Any]:
         return super().labels | {"program": PROGRAMS[self.task]}
 
-    @property
-    def test_sets(self) -> tuple[TestSet, ...]:
+    @cached_property
+    def test_sets(self) -> TestSets:
         return named(self.sets)
 
     def seeded(self, seed: int) -> "ExactTrial":

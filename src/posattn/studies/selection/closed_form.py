@@ -2,13 +2,14 @@
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 
 from posattn.studies.core.computed import Computed
 from posattn.theory import selection
-from posattn.train import TestSet
+from posattn.train.options import TestSet, TestSets
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,12 +38,12 @@ class Descent(Computed):
     def labels(self) -> dict[str, Any]:
         return {"task": "selection", "optimiser": {"steps": self.steps}}
 
-    @property
-    def test_sets(self) -> tuple[TestSet, ...]:
+    @cached_property
+    def test_sets(self) -> TestSets:
         """T and q of every test set, named as a selector's samples name them."""
         longer = {f"T={length}": (length, self.q) for length in self.lengths}
         sizes = {"validation": (self.T, self.q)} | longer | {f"q={size}": (self.T, size) for size in self.subsets}
-        return tuple(TestSet(name, {"length": T, "subset_size": q}) for name, (T, q) in sizes.items())
+        return TestSets(TestSet(name, {"length": T, "subset_size": q}) for name, (T, q) in sizes.items())
 
     def scores(self) -> list[dict[str, Any]]:
         dropped = np.arange(self.steps) >= np.ceil(self.drop_from * self.steps)
@@ -69,9 +70,9 @@ class Slope(Descent):
 
     kind = "predicted slope"
 
-    @property
-    def test_sets(self) -> tuple[TestSet, ...]:
-        return (TestSet("validation", {"length": self.T, "subset_size": self.q}),)
+    @cached_property
+    def test_sets(self) -> TestSets:
+        return TestSets([TestSet("validation", {"length": self.T, "subset_size": self.q})])
 
     def scores(self) -> list[dict[str, Any]]:
         drop = math.ceil(self.drop_from * self.steps)
@@ -100,9 +101,9 @@ class Floor(Computed):
     def labels(self) -> dict[str, Any]:
         return super().labels | {"task": "selection"}
 
-    @property
-    def test_sets(self) -> tuple[TestSet, ...]:
-        return (TestSet("validation", {"length": self.T, "subset_size": self.q}),)
+    @cached_property
+    def test_sets(self) -> TestSets:
+        return TestSets([TestSet("validation", {"length": self.T, "subset_size": self.q})])
 
     def scores(self) -> list[dict[str, Any]]:
         floor = selection.fcn_floor(self.width, T=self.T, q=self.q, d=self.d, kappa=self.kappa)

@@ -3,13 +3,13 @@
 import math
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from posattn import checks, tasks
 from posattn.errors import require, unknown
 from posattn.tasks.mixed import TASKS
 from posattn.train import identity
-from posattn.train.options import BY_NAME, Options, Sets, TestSet, own_options, spelled_out, with_inherited
+from posattn.train.options import BY_NAME, Options, Sets, TestSets, own_options, spelled_out, with_inherited
 from posattn.train.runnable import Runnable
 from posattn.train.settings import Data, Evaluation
 
@@ -69,7 +69,7 @@ class LanguageTrial(Runnable):
         return replace(self, seed=seed)
 
     @cached_property
-    def test_sets(self) -> tuple[TestSet, ...]:
+    def test_sets(self) -> TestSets:
         return with_inherited(self.sets, self.options)
 
     @property
@@ -80,13 +80,10 @@ class LanguageTrial(Runnable):
     def needs(self) -> str:
         return self.model
 
-    @cached_property
-    def id(self) -> str:
-        """Sixteen hex digits, as those of a `Trial`."""
-        differing = identity.reduced(self)
-        if self.sets:
-            differing["sets"] = own_options(self.sets, self.options)
-        return identity.identify(differing)
+    def differing(self) -> dict[str, Any]:
+        """An option that a test set inherits may be spelled out or not."""
+        own = {"sets": own_options(self.sets, self.options)} if self.sets else {}
+        return identity.reduced(self) | own
 
     def to_json(self) -> str:
         """Laid out like a `Trial`'s, so that one table holds both; `kind` keeps them apart."""
