@@ -1,12 +1,15 @@
-"""How many functions and files of posattn a reader passes to follow one call: distinct ones that were entered.
+"""How many functions and files of posattn a reader passes to follow one call: the distinct ones that are entered.
 
-    python benchmarks/hops.py            both figures
-    python benchmarks/hops.py --list     and every function, by file
-    python benchmarks/hops.py --json     for programs
+    python benchmarks/hops.py                 both calls
+    python benchmarks/hops.py run --list      one of them, with every function by file
+    python benchmarks/hops.py --json          for programs
 
 Two calls are followed: `model(x)` of a positional Transformer, and `posattn run ood-scale --preset smoke --task sum
---seeds 1` into an empty folder. Bodies of modules and classes, comprehensions, lambdas and generator expressions do not
-count: they are read where they stand. Threads count, and so does what typer, rich and matplotlib call of ours.
+--seeds 1` into an empty folder, its table and its report included. Threads count. What does not: bodies of modules and
+classes and whatever runs while a module is imported, comprehensions, lambdas and generator expressions.
+
+One model of that study is compiled instead of trained, and the compiler is a passage of its own: its functions are
+counted, and told apart.
 """
 
 import argparse
@@ -18,6 +21,7 @@ import tempfile
 import threading
 from collections import Counter
 from collections.abc import Callable
+from inspect import CO_OPTIMIZED
 from pathlib import Path
 from types import CodeType, FrameType
 
@@ -25,24 +29,21 @@ import torch
 
 import posattn
 
-HOUSE = str(Path(posattn.__file__).parent)
-#: A positional Transformer, and the command of the study.
-CALLS = ("model", "run")
+HOUSE = f"{Path(posattn.__file__).parent}/"
 COMMAND = ["run", "ood-scale", "--preset", "smoke", "--task", "sum", "--seeds", "1", "--device", "cpu"]
 
+#: A function, as its file below src/posattn and its qualified name.
+Hop = tuple[str, str]
 
-def entered(work: Callable[[], object]) -> set[tuple[str, str]]:
-    """The functions of posattn that `work` enters, in whichever thread: file and qualified name.
 
-    What a module calls while it is imported does not count: it is not on the way of the data.
-    """
+def entered(work: Callable[[], object]) -> set[Hop]:
+    """The functions of posattn that `work` enters, in whichever thread."""
     found: set[CodeType] = set()
     importing = threading.local()
 
     def note(frame: FrameType, event: str, _: object) -> None:
         if frame.f_code.co_name == "<module>":
-            step = {"call": 1, "return": -1}.get(event, 0)
-            importing.depth = getattr(importing, "depth", 0) + step
+            importing.depth = getattr(importing, "depth", 0) + {"call": 1, "return": -1}.get(event, 0)
         elif event == "call" and not getattr(importing, "depth", 0):
             found.add(frame.f_code)
 
@@ -53,28 +54,21 @@ def entered(work: Callable[[], object]) -> set[tuple[str, str]]:
     finally:
         sys.setprofile(None)
         threading.setprofile(None)
-    return {(_file(code), code.co_qualname) for code in found if _counts(code)}
+    ours = [code for code in found if code.co_filename.startswith(HOUSE)]
+    # The body of a class or a module is not optimised code, and <lambda>, <listcomp> and the like have no name.
+    named = [code for code in ours if code.co_flags & CO_OPTIMIZED and not code.co_name.startswith("<")]
+    return {(code.co_filename.removeprefix(HOUSE), code.co_qualname) for code in named}
 
 
-def _file(code: CodeType) -> str:
-    return code.co_filename.removeprefix(HOUSE).lstrip("/")
-
-
-def _counts(code: CodeType) -> bool:
-    """Whether this is a function of ours with a name. The body of a class or a module is not optimised code."""
-    is_function = bool(code.co_flags & 0x1)  # inspect.CO_OPTIMIZED
-    return code.co_filename.startswith(HOUSE + "/") and is_function and not code.co_name.startswith("<")
-
-
-def model_call() -> set[tuple[str, str]]:
+def model_call() -> set[Hop]:
     """What `model(x)` enters; making the model does not count."""
     model = posattn.PositionalTransformer(length=8)
     x = torch.zeros(2, 8, 1)
     return entered(lambda: model(x))
 
 
-def study_run() -> set[tuple[str, str]]:
-    """What the command enters, its report and its table included, in an empty store."""
+def study_run() -> set[Hop]:
+    """What the command enters, in an empty store."""
     from posattn.cli import main
 
     with tempfile.TemporaryDirectory() as folder:
@@ -87,27 +81,40 @@ def study_run() -> set[tuple[str, str]]:
         return entered(work)
 
 
+CALLS: dict[str, Callable[[], set[Hop]]] = {"model": model_call, "run": study_run}
+
+
+def counts(hops: set[Hop]) -> dict[str, int]:
+    """How many functions and files, and how many of them outside the compiler."""
+    others = {hop for hop in hops if not hop[0].startswith("compile/")}
+    return {
+        "functions": len(hops),
+        "files": len({file for file, _ in hops}),
+        "functions_outside_compile": len(others),
+        "files_outside_compile": len({file for file, _ in others}),
+    }
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("call", nargs="*", choices=[*CALLS, []], help="which call to follow; default: both")
     parser.add_argument("--list", action="store_true", help="print every function")
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
     asked = parser.parse_args()
-    found = {name: {"model": model_call, "run": study_run}[name]() for name in asked.call or CALLS}
+    found = {name: CALLS[name]() for name in asked.call or CALLS}
     if asked.json:
-        counts = {
-            name: {"functions": len(hops), "files": len({file for file, _ in hops})} for name, hops in found.items()
-        }
-        print(json.dumps(counts))
+        print(json.dumps({name: counts(hops) for name, hops in found.items()}))
         return
     for name, hops in found.items():
-        files = Counter(file for file, _ in hops)
-        parts = Counter(file.split("/")[0] for file, _ in hops)
-        print(f"{name}: {len(hops)} functions in {len(files)} files")
+        number = counts(hops)
+        print(f"{name}: {number['functions']} functions in {number['files']} files", end="")
+        print(f" ({number['functions_outside_compile']} in {number['files_outside_compile']} outside compile/)")
+        parts = Counter(file.partition("/")[0] for file, _ in hops)
         print("  " + ", ".join(f"{part} {count}" for part, count in parts.most_common()))
         if asked.list:
-            for file, count in sorted(files.items()):
-                print(f"  {file} ({count}): {', '.join(sorted(where for at, where in hops if at == file))}")
+            for file in sorted({file for file, _ in hops}):
+                names = sorted(where for at, where in hops if at == file)
+                print(f"  {file} ({len(names)}): {', '.join(names)}")
 
 
 if __name__ == "__main__":

@@ -18,7 +18,8 @@ def read_json(path: Path, *entries: str, fix: str) -> dict[str, Any]:
         held = json.loads(path.read_bytes())
     except (OSError, ValueError, RecursionError) as error:  # no JSON, no text at all, or nested without end
         raise PosattnError(f"'{path}' cannot be read ({error}): {fix}.") from None
-    require(isinstance(held, dict), f"'{path}' cannot be read ({kind_of(held)}, no object): {fix}.")
+    if not isinstance(held, dict):
+        raise PosattnError(f"'{path}' cannot be read ({kind_of(held)}, no object): {fix}.")
     for entry in entries:
         require(entry in held, f"'{path}' cannot be read (it has no '{entry}'): {fix}.")
     return held

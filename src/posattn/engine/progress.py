@@ -93,14 +93,12 @@ class Bar(Reporter):
 
     def start(self, title: str, steps: int, done: int) -> int:
         while self.ended:  # their bars stay until another one takes their place
-            self._forget(self.ended.pop())
+            over = self.ended.pop()
+            self.progress.remove_task(TaskID(over))
+            del self.began[over]
         number = self.progress.add_task(title, total=steps, completed=done, rate="", loss="")
         self.began[number] = (title, self.clock(), done)
         return number
-
-    def _forget(self, number: int) -> None:
-        self.progress.remove_task(TaskID(number))
-        del self.began[number]
 
     def update(self, number: int, step: int, losses: list[float]) -> None:
         title, began, done = self.began[number]

@@ -1,6 +1,7 @@
 """Fleets that take turns on one device, and what happens where its memory is not enough for all of them."""
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 import torch
@@ -19,12 +20,13 @@ def if_there_is_room(work: Callable[[], T]) -> T | None:
         return None
 
 
+@dataclass
 class SideBySide:
     """Fleets that take turns, a step each. On a GPU their kernels overlap: one small fleet alone leaves it idle."""
 
-    def __init__(self, most: int, stopping: Stop) -> None:
-        self.most, self.stopping = most, stopping
-        self.active: list[Training] = []
+    most: int
+    stopping: Stop
+    active: list[Training] = field(default_factory=list)
 
     def begin(self, make: Callable[[], Training]) -> None:
         """Take one more in, and train until the next one would have a place."""

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 #: Raised when older versions can no longer read a store. In format 1 folders were named after ids of schema 1.
 FORMAT = 2
 MARKER = "store.json"
+#: What to do where a file of a result cannot be read.
+AGAIN = "remove the folder '{}' and run that trial again"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,6 +55,7 @@ class Store:
     def __init__(self, folder: str | os.PathLike[str] = "runs") -> None:
         self.folder = checks.folder("folder", folder)
         require(self.folder.is_dir() or not self.folder.exists(), f"'{self.folder}' is a file: results need a folder.")
+        self.checkpoints = self.folder / "checkpoints"
         self._places: dict[str, str] | None = None
 
     def prepare(self) -> list[str]:
@@ -62,9 +65,8 @@ class Store:
         """
         make_folder(self.folder)
         written, left = self._marker()
-        folders = self._older(written, left)
-        self._places = None
-        moved, left = older.move(self.folder, folders)
+        folders, self._places = self._older(written, left), None
+        moved, left = older.move(self.folder, folders) if folders else (0, [])
         notes = [f"'{self.folder}': {moved} results moved to the ids of this version."] if moved else []
         dropped = older.drop_checkpoints(self.checkpoints) if 0 < written < FORMAT else 0
         if dropped:
@@ -86,24 +88,20 @@ class Store:
 
     def _older(self, written: int, left: list[str]) -> list[Path]:
         """The folders whose names may be ids of older schemas."""
-        if written < FORMAT:
-            return older.trial_folders(self.folder)
-        return [self.folder / name for name in left if (self.folder / name / "trial.json").is_file()]
+        named = sorted(self.folder.glob("*/trial.json")), [self.folder / name / "trial.json" for name in left]
+        return [path.parent for path in named[written >= FORMAT] if path.is_file()]
 
     @property
     def places(self) -> dict[str, str]:
         """Names of folders by trial id, where they are not the id itself."""
         if self._places is None:
-            self._places = older.places(self._older(*self._marker()))
+            folders = self._older(*self._marker())
+            self._places = older.places(folders) if folders else {}
         return self._places
 
     def path(self, trial: Runnable) -> Path:
         checks.instance("trial", trial, Runnable, fix="pass what was run, a Trial")
         return self.folder / self.places.get(trial.id, trial.id)
-
-    @property
-    def checkpoints(self) -> Path:
-        return self.folder / "checkpoints"
 
     def has(self, trial: Runnable) -> bool:
         """Whether there are metrics under the trial's id."""
@@ -124,7 +122,7 @@ class Store:
         if not self.finished(trial):
             return False
         now, path = trial.task_source, self.path(trial) / "metrics.json"
-        return now is not None and not same(read_json(path, fix=_again(path)).get("task_source"), now.hash)
+        return now is not None and not same(read_json(path, fix=AGAIN.format(path.parent)).get("task_source"), now.hash)
 
     def write(self, trial: Runnable, outcome: Outcome, provenance: Provenance) -> None:
         """Keep a finished trial. Its metrics come last: without them it counts as never run."""
@@ -159,20 +157,20 @@ class Store:
 def scored(name: str, folder: Path) -> list[dict[str, Any]]:
     """The rows of the trial in a folder, which is called `name` in them."""
     path = folder / "metrics.json"
-    metrics = read_json(path, "format", "scores", fix=_again(path))
+    metrics = read_json(path, "format", "scores", fix=AGAIN.format(path.parent))
     _check_format(path, metrics["format"], "install that version to read it")
     scores = metrics["scores"]
     listed = isinstance(scores, list)
-    require(listed, f"'{path}' cannot be read (its scores are {kind_of(scores)}): {_again(path)}.")
+    require(listed, f"'{path}' cannot be read (its scores are {kind_of(scores)}): {AGAIN.format(path.parent)}.")
     for at, score in enumerate(scores):
         known = isinstance(score, dict) and isinstance(score.get("set"), str) and type(score.get("step")) is int
         numbers = known and all(type(score.get(kind)) in (int, float, type(None)) for kind in ("loss", "metric"))
         require(
             numbers,
             f"'{path}' cannot be read (score {at} is {str(score)[:80]}, and it must have a set, a step, a loss and a "
-            f"metric): {_again(path)}.",
+            f"metric): {AGAIN.format(path.parent)}.",
         )
-    described = _flat(read_json(folder / "trial.json", fix=_again(path)))
+    described = _flat(read_json(folder / "trial.json", fix=AGAIN.format(path.parent)))
     run = {name: value for name, value in metrics.items() if name not in ("format", "scores")}
     return [{"trial": name} | described | run | score for score in scores]
 
@@ -180,7 +178,7 @@ def scored(name: str, folder: Path) -> list[dict[str, Any]]:
 def trial_id(folder: Path) -> str:
     """The id of the trial in a folder; its name, where the trial is of a task or a kind that is not registered here."""
     path = folder / "trial.json"
-    held = read_json(path, fix=_again(path))
+    held = read_json(path, fix=AGAIN.format(path.parent))
     kind, task = held.get("kind", identity.PLAIN), held.get("task")
     known = kind in identity.KINDS and not (isinstance(task, str) and task not in tasks.REGISTRY)
     return read_trial(path).id if known else folder.name
@@ -195,16 +193,11 @@ def frame(folder: str | os.PathLike[str] = "runs") -> "pd.DataFrame":
 
 def read_trial(path: Path) -> Runnable:
     """The trial that a file describes."""
-    read_json(path, fix=_again(path))
+    read_json(path, fix=AGAIN.format(path.parent))
     try:
         return identity.read(path.read_bytes())
     except PosattnError as error:
-        raise PosattnError(f"'{path}' cannot be read ({error}): {_again(path)}.") from None
-
-
-def _again(path: Path) -> str:
-    """What to do where a file of a result cannot be read."""
-    return f"remove the folder '{path.parent}' and run that trial again"
+        raise PosattnError(f"'{path}' cannot be read ({error}): {AGAIN.format(path.parent)}.") from None
 
 
 def _check_format(path: Path, written: Any, mend: str) -> None:

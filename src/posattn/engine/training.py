@@ -2,8 +2,9 @@
 
 import time
 import warnings
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from typing import Any
 
 import torch
@@ -32,7 +33,10 @@ class Training:
         checkpoint_every: float,
         replaced: Collection[str],
     ) -> None:
-        self.stream = torch.cuda.Stream(device) if device.type == "cuda" else None
+        cuda = device.type == "cuda"
+        self._on_stream: Callable[[], AbstractContextManager[object]] = (
+            partial(torch.cuda.stream, torch.cuda.Stream(device)) if cuda else nullcontext
+        )
         self.store, self.report, self.checkpoint_every = store, report, checkpoint_every
         self.replaced = replaced  # ids of trials whose result in the store makes way for the new one
         # Taken now: what a task's functions hold may change while it runs.
@@ -42,14 +46,14 @@ class Training:
             self.fleet = fleet = Fleet(list(trials), device=device)
             self.checkpoints = Checkpoints(store.checkpoints, fleet)
             self.history: list[list[dict[str, Any]]] = [[] for _ in trials]
-            self.spent = 0.0
+            spent = 0.0
             with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always")
                 notes = self.checkpoints.restore()
             for warning in caught:
                 report.say(str(warning.message))
             if notes is not None:
-                self.history, self.spent = notes["history"], notes["seconds"]
+                self.history, spent = notes["history"], notes["seconds"]
                 self.sources |= sources(self.checkpoints.folder)  # what its first steps were taken with
                 report.say(f"going on from step {fleet.step} of {fleet.steps}.")
             self.every = trials[0].evaluation.every
@@ -60,11 +64,9 @@ class Training:
             names = sorted({trial.task for trial in trials})
             title = f"{'/'.join(models)} on {', '.join(names)} × {len(trials)}"
             self.number = report.start(title, fleet.steps, fleet.step)
-            self.began = self.looked = self.saved = time.monotonic()
+            self.looked = self.saved = time.monotonic()
+            self.began = self.looked - spent  # as if there had been no interruption
             self.due: int | None = None  # the step that was taken and after which something is left to do
-
-    def _on_stream(self) -> AbstractContextManager[object]:
-        return nullcontext() if self.stream is None else torch.cuda.stream(self.stream)
 
     def advance(self) -> bool:
         """One step, and what is due after it. Whether there are more. Called again after an error, it tries again."""
@@ -91,18 +93,15 @@ class Training:
     def save(self) -> None:
         """Write a checkpoint."""
         with self._on_stream():
-            self.checkpoints.write({"history": self.history, "seconds": self._seconds()})
+            self.checkpoints.write({"history": self.history, "seconds": time.monotonic() - self.began})
         self.saved = time.monotonic()
-
-    def _seconds(self) -> float:
-        return self.spent + time.monotonic() - self.began
 
     def _end(self) -> None:
         """Keep what came out of every replica."""
         fleet = self.fleet
         self._score(fleet.step)
         self.report.update(self.number, fleet.step, fleet.loss.tolist())
-        device, seconds = name_of(fleet.device), round(self._seconds(), 3)
+        device, seconds = name_of(fleet.device), round(time.monotonic() - self.began, 3)
         for replica, (trial, diverged) in enumerate(zip(fleet.trials, fleet.divergence(), strict=True)):
             if trial.id not in self.replaced and self.store.finished(trial):  # before an interruption
                 continue

@@ -76,7 +76,7 @@ def get(name: str, **options: Any) -> Any:
         if option not in task.options:
             require(bool(task.options), f"option '{option}': task '{name}' has no options. Leave it out.")
             raise unknown(f"option of task '{name}'", option, task.options)
-    return dataclasses.replace(task, **options)
+    return dataclasses.replace(task, **options) if options else task
 
 
 __all__ = [

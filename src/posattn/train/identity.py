@@ -11,7 +11,6 @@ A value that a class works out by itself, as the width of an encoding, counts as
 """
 
 import dataclasses
-import hashlib
 import json
 from collections.abc import Mapping
 from typing import Any, TypeVar
@@ -43,11 +42,6 @@ def read(text: str | bytes) -> Any:
     if kind not in KINDS:
         raise unknown("kind of trial", kind, KINDS)
     return KINDS[kind].from_json(text)
-
-
-def identify(differing: Mapping[str, Any]) -> str:
-    """Sixteen hex digits of the SHA-256 of the canonical JSON of what differs from the defaults (`reduced`)."""
-    return hashlib.sha256(dumps({"schema": SCHEMA} | dict(differing)).encode()).hexdigest()[:16]
 
 
 def described(value: Any) -> Any:

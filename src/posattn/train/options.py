@@ -108,17 +108,17 @@ def same(first: Any, second: Any) -> bool:
 def frozen(name: str, value: Any, depth: int = 0) -> Any:
     """A copy that nobody else can change: lists become tuples and NumPy's scalars Python's, at any depth."""
     require(depth <= DEEPEST, f"{name} is nested more than {DEEPEST} levels deep: make it flat.")
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value.item() if isinstance(value, np.generic) else value
     if isinstance(value, Mapping):
         return {str(key): frozen(str(key), entry, depth + 1) for key, entry in value.items()}
     if isinstance(value, (np.generic, np.ndarray)):
         return frozen(name, value.tolist(), depth + 1)
     if isinstance(value, (list, tuple, range)):
         return tuple(frozen(name, entry, depth + 1) for entry in value)
-    require(
-        value is None or isinstance(value, (bool, int, float, str)),
-        f"{name} is {kind_of(value)}: a trial holds numbers, text, True, False, None, and lists and dicts of those.",
+    raise PosattnError(
+        f"{name} is {kind_of(value)}: a trial holds numbers, text, True, False, None, and lists and dicts of those."
     )
-    return value
 
 
 def not_a_mapping(what: str, value: Any, wanted: str = "a dict") -> PosattnError:

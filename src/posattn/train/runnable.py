@@ -9,6 +9,7 @@ it, registered as `execute` beside the code that it needs:
 Engines, stores, studies and reports ask a trial nothing else, so a new kind needs no change there.
 """
 
+import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -44,11 +45,12 @@ class Runnable(ABC):
 
     @cached_property
     def id(self) -> str:
-        """Sixteen hex digits, equal for equal trials. Results are kept under it."""
-        return identity.identify(self.differing())
+        """Sixteen hex digits, equal for equal trials: of the hash of what differs from the defaults, as JSON."""
+        text = identity.dumps({"schema": identity.SCHEMA} | self.differing())
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def differing(self) -> dict[str, Any]:
-        """What makes it another trial than one of the defaults."""
+        """The fields that are not as their defaults are."""
         return identity.reduced(self)
 
     @abstractmethod

@@ -41,16 +41,13 @@ class Trial(Runnable):
     task_version: int | None = None
 
     def __post_init__(self) -> None:
-        require(
-            isinstance(self.model, nn.Architecture),
-            f"model is {kind_of(self.model)}: pass what describes one, as posattn.nn.Positional(length=8).",
-        )
+        if not isinstance(self.model, nn.Architecture):
+            fix = "pass what describes one, as posattn.nn.Positional(length=8)."
+            raise PosattnError(f"model is {kind_of(self.model)}: {fix}")
         for name, kind in (("optimiser", Optimiser), ("data", Data), ("evaluation", Evaluation)):
             held = getattr(self, name)
-            require(
-                isinstance(held, kind),
-                f"{name} is {kind_of(held)}: pass a posattn.train.{kind.__name__}.",
-            )
+            if not isinstance(held, kind):
+                raise PosattnError(f"{name} is {kind_of(held)}: pass a posattn.train.{kind.__name__}.")
         identity.settle(self)
         if not isinstance(self.task_options, dict):
             raise not_a_mapping("task_options of the task", self.task_options)

@@ -154,7 +154,7 @@ def results(name: str, out: str | os.PathLike[str] = "runs") -> Results:
     counts: dict[str, dict[str, int]] = {}
     finished: list[tuple[Case, tuple[int, ...]]] = []
     for task in study.tasks:
-        for case in study.cases(task, made.preset):
+        for case in study.cases_of(task, made.preset):
             seeds = _seeds(case, store, made)
             if seeds:
                 finished.append((case, seeds))

@@ -39,7 +39,11 @@ class Case:
     divisor: float = 1.0
 
     def seeded(self, seed: int) -> Runnable:
-        return self.trial.seeded(seed)
+        """The trial of one seed, made once: its id is asked for again and again."""
+        made = self.__dict__.setdefault("_seeded", {})
+        if seed not in made:
+            made[seed] = self.trial.seeded(seed)
+        return made[seed]
 
     @property
     def test_sets(self) -> list[str]:
@@ -107,6 +111,7 @@ class Study(ABC):
             if value not in self.choices[name] and not (NUMBER in self.choices[name] and _positive(value)):
                 raise unknown(f"value of option {name}", value, self.choices[name])
         study = copy(self)
+        study.__dict__.pop("_cases", None)
         study.chosen_values = {name: value for name, value in values.items() if value != self.choices[name][0]}
         return study
 
@@ -133,6 +138,13 @@ class Study(ABC):
     def cases(self, task: str, preset: str) -> list[Case]:
         """The cases of one task."""
 
+    def cases_of(self, task: str, preset: str) -> list[Case]:
+        """`cases`, worked out once for each task and preset."""
+        made = self.__dict__.setdefault("_cases", {})
+        if (task, preset) not in made:
+            made[task, preset] = self.cases(task, preset)
+        return made[task, preset]
+
     def derive(self, case: Case, rows: list[dict[str, Any]], weights: Path) -> Mapping[str, float]:
         """Figures of a finished trial, from its last scores and its weights, for a study that shows no scores."""
         raise NotImplementedError
@@ -142,7 +154,7 @@ class Study(ABC):
         checks.choice("preset", preset, PRESETS)
         for task in tasks:
             checks.choice(f"task of study '{self.name}'", task, self.tasks)
-        cases = [case for task in tasks or self.tasks for case in self.cases(task, preset)]
+        cases = [case for task in tasks or self.tasks for case in self.cases_of(task, preset)]
         known = list(dict.fromkeys(case.arm for case in cases))
         for arm in arms:
             if arm not in known:

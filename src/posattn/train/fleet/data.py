@@ -101,24 +101,18 @@ class FleetData:
     def __init__(self, trials: list[Trial], *, device: torch.device, dtype: torch.dtype) -> None:
         lengths = trials[0].data.lengths
         self.parts = [LengthData(trials, length, device=device, dtype=dtype) for length in lengths or (None,)]
-        self._cached: tuple[int, list[int]] = (-1, [])
+        self._cached: tuple[int, list[int]] = (-1, [0])  # a cycle, and the parts in its order
 
     def turn(self, step: int) -> int:
         """Which part gives the batch of a step."""
         cycle, at = divmod(step, len(self.parts))
-        return self._order(cycle)[at]
+        if len(self.parts) > 1 and self._cached[0] != cycle:
+            shuffled = torch.randperm(len(self.parts), generator=stream(0, "order of lengths", cycle))
+            self._cached = (cycle, shuffled.tolist())
+        return self._cached[1][at]
 
     def given(self, step: int) -> list[int]:
         """How many batches each part has given before a step."""
         cycle, at = divmod(step, len(self.parts))
-        earlier = self._order(cycle)[:at]
+        earlier = {self.turn(before) for before in range(step - at, step)}
         return [cycle + (part in earlier) for part in range(len(self.parts))]
-
-    def _order(self, cycle: int) -> list[int]:
-        """The parts in the order of one cycle."""
-        if len(self.parts) == 1:
-            return [0]
-        if self._cached[0] != cycle:
-            shuffled = torch.randperm(len(self.parts), generator=stream(0, "order of lengths", cycle))
-            self._cached = (cycle, shuffled.tolist())
-        return self._cached[1]

@@ -55,10 +55,6 @@ class FleetTests:
             for group in groups.values()
         ]
 
-    def chunk(self, start: int, end: int) -> list[tuple[list[str], list[Tensor]]]:
-        """The sets of some of the replicas."""
-        return [(names, [tensor[start:end] for tensor in tensors]) for names, tensors in self.groups]
-
     def scores(self, names: list[str], prediction: Tensor, target: Tensor) -> dict[str, list[Score]]:
         """Cut a joint prediction into its sets and score each replica on each of them."""
         found = {}

@@ -46,7 +46,11 @@ class Fleet:
         if not cuda:
             keep_freed_memory()
         size = len(trials) if cuda else chunk_size(trials[0], len(trials))
-        self.parameters = FlatParameters([t.model for t in trials], [self._first(t, dtype) for t in trials], chunk=size)
+        first = [
+            {name: tensor.to(self.device, dtype) for name, tensor in t.model.init(stream(t.seed, "weights")).items()}
+            for t in trials
+        ]
+        self.parameters = FlatParameters([t.model for t in trials], first, chunk=size)
         for name in self.parameters.architecture.measures(self.parameters.chunks[0]):
             taken = any(one.name == name for one in trials[0].test_sets)
             require(not taken, f"a test set is called '{name}', which is a figure of the weights: rename it.")
@@ -67,10 +71,6 @@ class Fleet:
         self.alive = torch.ones(len(trials), dtype=torch.bool, device=self.device)
         self.diverged_at = torch.full((len(trials),), -1, dtype=torch.int64, device=self.device)
         self._graphs: dict[int, Callable[[], None]] = {}
-
-    def _first(self, trial: Trial, dtype: torch.dtype) -> Params:
-        first = trial.model.init(stream(trial.seed, "weights"))
-        return {name: tensor.to(self.device, dtype) for name, tensor in first.items()}
 
     def state(self) -> Params:
         """Every tensor that the next step depends on, by name; weights and data order follow from it and the seeds."""
@@ -102,20 +102,17 @@ class Fleet:
             part = self.data.turn(self.step)
             self.data.parts[part].prepare(self.data.given(self.step)[part])
             with self._arithmetic():
-                self._advance(part)
+                if self.device.type != "cuda":
+                    with self.workers.undisturbed():
+                        self._step(part)
+                else:
+                    if part not in self._graphs:
+                        kept = {name: tensor.clone() for name, tensor in self.state().items()}
+                        undo = partial(self.restore, kept, self.step)
+                        self._graphs[part] = captured(partial(self._step, part), undo=undo)
+                    self._graphs[part]()
             self.step += 1
             yield self.step
-
-    def _advance(self, part: int) -> None:
-        if self.device.type != "cuda":
-            with self.workers.undisturbed():
-                self._step(part)
-            return
-        if part not in self._graphs:
-            kept = {name: tensor.clone() for name, tensor in self.state().items()}
-            undo = partial(self.restore, kept, self.step)
-            self._graphs[part] = captured(partial(self._step, part), undo=undo)
-        self._graphs[part]()
 
     def _step(self, part: int) -> None:
         """One step as device work alone: it reads its number, its batch and its state from tensors."""
@@ -162,12 +159,12 @@ class Fleet:
             for name, values in self.parameters.architecture.measures(params).items():
                 for replica, value in enumerate(values.tolist(), start):
                     found[replica][name] = Score(value, float("nan"))
-            for names, tensors in self.tests.chunk(start, end):
+            for names, (*inputs, target) in self.tests.groups:
                 size = max(self.trials[0].data.batch, EVALUATED_TOGETHER)
-                pieces = zip(*(tensor.split(size, dim=1) for tensor in tensors[:-1]), strict=True)
+                pieces = zip(*(tensor[start:end].split(size, dim=1) for tensor in inputs), strict=True)
                 with self._arithmetic(), without_tiny_numbers():
                     prediction = torch.cat([self.forward(params, *piece) for piece in pieces], dim=1)
-                scored = self.tests.scores(names, prediction.to(self.loss.dtype), tensors[-1])
+                scored = self.tests.scores(names, prediction.to(self.loss.dtype), target[start:end])
                 for name, scores in scored.items():
                     for replica, score in enumerate(scores, start):
                         found[replica][name] = score
