@@ -291,7 +291,7 @@ def test_what_is_finished_is_not_trained_again(run: Any, tmp_path: Path, monkeyp
     first = run(*command)
     before = {path: (path.stat().st_mtime_ns, path.read_bytes()) for path in (tmp_path / "runs").glob("*/*")}
     assert len(before) == 6
-    monkeypatch.setattr("posattn.engine.side_by_side.Fleet", None)  # nothing can be trained any more
+    monkeypatch.setattr("posattn.engine.training.Fleet", None)  # nothing can be trained any more
     assert run(*command) == first
     assert {path: (path.stat().st_mtime_ns, path.read_bytes()) for path in (tmp_path / "runs").glob("*/*")} == before
 
@@ -546,7 +546,7 @@ def test_a_folder_with_a_language_model_adds_a_model_to_the_study(
     assert [row[2] for row in tabled(ended.out) if row[1] == "GPT-2"] == ["validation", "c=1", "c=2"]
     assert re.search(r"^- \d+ of 24 answers of GPT-2 hold no number", ended.out, flags=re.MULTILINE)
     assert "GPT-2" in (tmp_path / "reports" / "mixed-type" / "report.html").read_text()
-    monkeypatch.setattr("posattn.engine.side_by_side.Fleet", None)
+    monkeypatch.setattr("posattn.engine.training.Fleet", None)
     monkeypatch.setattr("posattn.train.language.fine_tune.fine_tune", None)
     assert run(*command) == ended
 
@@ -603,7 +603,7 @@ def test_every_command_that_trains_ends_with_the_same_word_on_ctrl_c(
     def stopped(*_: Any, **__: Any) -> None:
         raise engine.Interrupted("stopped at step 2 of 3. Run the same command again to go on from there.")
 
-    monkeypatch.setattr("posattn.engine.side_by_side.Fleet", stopped)
+    monkeypatch.setattr("posattn.engine.training.Fleet", stopped)
     ended = run(*command, "--out", tmp_path)
     said = "posattn: stopped at step 2 of 3. Run the same command again to go on from there.\n"
     assert ended == Ended(130, "", said)

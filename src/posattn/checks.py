@@ -40,35 +40,32 @@ def shown(value: Any) -> str:
     return repr(value)
 
 
-def is_finite(value: float) -> bool:
-    """Whether a float can stand for a number; `math.isfinite` has an error of its own for one like 10**400."""
-    return abs(value) <= LARGEST_REAL
-
-
 def whole(name: str, value: Any, *, least: int | None = None, most: int = LARGEST) -> int:
     """The whole number that was passed as `name`."""
-    bound = "" if least is None else f" of at least {least}"
-    is_whole = isinstance(value, Integral) and not isinstance(value, bool)
-    require(
-        is_whole and (least is None or int(value) >= least), f"{name}={shown(value)}: it must be a whole number{bound}."
-    )
-    require(abs(int(value)) <= most, f"{name}={shown(value)}: it is larger than {most}, the most that can be held.")
+    if not isinstance(value, Integral) or isinstance(value, bool) or (least is not None and int(value) < least):
+        bound = "" if least is None else f" of at least {least}"
+        raise PosattnError(f"{name}={shown(value)}: it must be a whole number{bound}.")
+    if abs(int(value)) > most:
+        raise PosattnError(f"{name}={shown(value)}: it is larger than {most}, the most that can be held.")
     return int(value)
 
 
 def number(name: str, value: Any) -> float:
     """The number that was passed as `name`, finite or not. A whole number stays one."""
-    said = f"{name}={shown(value)}: it must be"
-    require(isinstance(value, Real) and not isinstance(value, bool), f"{said} a number.")
-    require(not isinstance(value, Integral) or is_finite(int(value)), f"{said} finite.")
+    if not isinstance(value, Real) or isinstance(value, bool):
+        raise PosattnError(f"{name}={shown(value)}: it must be a number.")
+    if isinstance(value, Integral) and abs(int(value)) > LARGEST_REAL:
+        raise PosattnError(f"{name}={shown(value)}: it must be finite.")
     return int(value) if isinstance(value, Integral) else float(value)
 
 
 def real(name: str, value: Any) -> float:
-    """The finite number that was passed as `name`."""
-    found = number(name, value)
-    require(is_finite(found), f"{name}={shown(value)}: it must be a finite number.")
-    return found
+    """The finite number that was passed as `name`. A whole number stays one."""
+    if isinstance(value, Real) and not isinstance(value, bool):
+        found = int(value) if isinstance(value, Integral) else float(value)
+        if abs(found) <= LARGEST_REAL:
+            return found
+    raise PosattnError(f"{name}={shown(value)}: it must be a finite number.")
 
 
 def switch(name: str, value: Any) -> bool:
@@ -96,12 +93,9 @@ def generator(value: Any, *, why: str = "random numbers are drawn from it") -> t
 
 def tensor(name: str, value: Any) -> torch.Tensor:
     """The tensor that was passed as `name`."""
-    require(isinstance(value, torch.Tensor), f"{name} is {kind_of(value)}: use torch.as_tensor({_named(name)}).")
+    if not isinstance(value, torch.Tensor):
+        raise PosattnError(f"{name} is {kind_of(value)}: use torch.as_tensor({name if name.isidentifier() else 'x'}).")
     return value
-
-
-def _named(name: str) -> str:
-    return name if name.isidentifier() else "x"
 
 
 def path(name: str, value: Any) -> Path:

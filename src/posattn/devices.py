@@ -30,6 +30,11 @@ def resolve(name: str | torch.device = "auto") -> torch.device:
     return device
 
 
+def name_of(device: torch.device) -> str:
+    """What results call a device: the name of the GPU, or cpu."""
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu"
+
+
 def arithmetic(device: torch.device, precision: str) -> str:
     """The precision that a device computes in when asked for one: GPUs before Ampere have no TF32."""
     older = device.type == "cuda" and torch.cuda.get_device_capability(device) < (8, 0)

@@ -1,13 +1,33 @@
 """Files that are written whole or not at all."""
 
 import errno
+import json
 import os
 import secrets
 import stat
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
-from posattn.errors import PosattnError, require
+from posattn.errors import PosattnError, kind_of, require
+
+
+def read_json(path: Path, *entries: str, fix: str) -> dict[str, Any]:
+    """The JSON object in a file, which must have these entries; `fix` says what to do where it has not."""
+    try:
+        held = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError) as error:  # no JSON, no text at all, or nested without end
+        raise PosattnError(f"'{path}' cannot be read ({error}): {fix}.") from None
+    if not isinstance(held, dict):
+        raise PosattnError(f"'{path}' cannot be read ({kind_of(held)}, no object): {fix}.")
+    for entry in entries:
+        require(entry in held, f"'{path}' cannot be read (it has no '{entry}'): {fix}.")
+    return held
+
+
+def write_json(path: str | os.PathLike[str], value: Any) -> None:
+    """Write a value as JSON, whole or not at all."""
+    write_whole(path, json.dumps(value).encode())
 
 
 def write_whole(path: str | os.PathLike[str], content: bytes) -> None:

@@ -18,7 +18,8 @@ from posattn.compile import library, mpc, word
 from posattn.compile.program import Program, Round
 from posattn.studies.core import results
 from posattn.train import Data, Evaluation, Fleet, Optimiser, Trial
-from posattn.train.language.fine_tune import LanguageTrial
+from posattn.train.language.trial import LanguageTrial
+from posattn.train.runnable import Outcome
 
 Arguments = dict[str, Any]
 SMALL: Arguments = {"length": 4, "embed_dim": 4, "hidden_dim": 4, "layers": 1}
@@ -92,7 +93,8 @@ class Later:
 def study_in(folder: Path) -> None:
     """Run a study of computed cases there, which costs milliseconds."""
     results.run(studies.get("sts-bound"), preset="smoke", out=folder, device="cpu", reporter=Silent())
-    engine.Store(folder).write(LANGUAGE, None, {"scores": []})
+    made = engine.Provenance(device="cpu", seconds=0.0)
+    engine.Store(folder).write(LANGUAGE, Outcome(scores=[]), made)
 
 
 class Silent(engine.Reporter):
@@ -229,6 +231,7 @@ CALLS: dict[str, Callable[[], Arguments]] = {
     "train.Optimiser": lambda: {"steps": 5},
     "train.Trial": lambda: {"task": "sum", "model": SIZES, "optimiser": Optimiser(steps=1)},
     "train.Trial.from_json": lambda: {"self": Trial, "text": trial().to_json()},
+    "train.TestSet": lambda: {"name": "near", "options": {"length": 4}},
     "train.shape_key": lambda: {"trial": trial()},
     "engine.Store": lambda: {"folder": "store"},
     "engine.Store.path": lambda: {"self": engine.Store("store"), "trial": trial()},
@@ -238,11 +241,10 @@ CALLS: dict[str, Callable[[], Arguments]] = {
     "engine.Store.write": lambda: {
         "self": engine.Store("store"),
         "trial": trial(),
-        "weights": SIZES.init(seeded()),
-        "metrics": {"scores": []},
+        "outcome": Outcome(scores=[], weights=SIZES.init(seeded())),
+        "provenance": engine.Provenance(device="cpu", seconds=0.0),
     },
     "engine.Store.rows": lambda: {"self": engine.Store(".")},
-    "engine.fine_tune": lambda: {"trial": LANGUAGE, "out": "studied", "device": "cpu", "reporter": Silent()},
     "engine.listing": lambda: {"store": engine.Store(".")},
     "engine.frame": lambda: {"folder": "."},
     "engine.run": lambda: {"trials": [], "out": "store", "device": "cpu", "reporter": Silent()},

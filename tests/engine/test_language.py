@@ -10,9 +10,9 @@ import pytest
 
 import posattn
 from posattn import PosattnError, engine
-from posattn.engine import language
-from posattn.train.language.fine_tune import LanguageTrial
-from posattn.train.language.pretrained import Unreachable
+from posattn.train.language import fine_tune as language
+from posattn.train.language.trial import LanguageTrial
+from posattn.train.runnable import Unreachable
 
 from .runs import Noting, run, small_trial
 
@@ -41,11 +41,11 @@ def scores(*_: Any, report: Any, **__: Any) -> list[dict[str, Any]]:
 
 @pytest.fixture
 def made_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(language.language, "fine_tune", scores)
+    monkeypatch.setattr(language, "fine_tune", scores)
 
 
 def fine_tuned(trial: LanguageTrial, folder: Path, reporter: engine.Reporter | None = None) -> engine.Store:
-    return engine.fine_tune(trial, out=folder, device="cpu", reporter=reporter or Noting())
+    return engine.run([trial], out=folder, device="cpu", reporter=reporter or Noting())
 
 
 def test_a_model_is_fine_tuned_and_its_scores_kept(tiny_gpt2, tmp_path):
@@ -69,7 +69,7 @@ def test_a_model_is_fine_tuned_and_its_scores_kept(tiny_gpt2, tmp_path):
 def test_what_is_finished_is_never_fine_tuned_again(tmp_path, monkeypatch):
     fine_tuned(reading(), tmp_path)
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
-    monkeypatch.setattr(language.language, "fine_tune", None)
+    monkeypatch.setattr(language, "fine_tune", None)
     noted = Noting()
     fine_tuned(reading(), tmp_path, noted)
     assert not noted.started
@@ -129,8 +129,8 @@ def test_ctrl_c_says_what_is_lost_and_how_to_go_on(tmp_path, monkeypatch):
     def stopped(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(language.language, "fine_tune", stopped)
-    with pytest.raises(engine.Interrupted, match=r"fine-tuning tiny on mixed-min, which begins anew .*same command"):
+    monkeypatch.setattr(language, "fine_tune", stopped)
+    with pytest.raises(engine.Interrupted, match=r"tiny on mixed-min, which begins anew .*same command"):
         fine_tuned(reading(), tmp_path)
     assert os.listdir(tmp_path) == ["store.json"]
 

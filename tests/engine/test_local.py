@@ -6,15 +6,16 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 
 import posattn
 from posattn import PosattnError, engine
-from posattn.engine import local, side_by_side
+from posattn.engine import local, training
+from posattn.engine.interrupt import Stop
+from posattn.engine.plan import Plan, plan
+from posattn.engine.side_by_side import SideBySide
 from posattn.nn import GPTArchitecture, Positional, Standard
 from posattn.train import Checkpoints, Fleet, Trial
-from posattn.train.fleet.fleet import bytes_per_replica, fleet_sizes
+from posattn.train.fleet.memory import bytes_per_replica
 
 from .runs import MODEL, Noting, run, small_trial, weights_of
 
@@ -27,6 +28,23 @@ def with_memory(patch: pytest.MonkeyPatch, *, free: int, each: int) -> list[Tria
     patch.setattr(torch.cuda, "mem_get_info", lambda device: (free, 2 * free))
     patch.setattr(local, "bytes_per_replica", lambda trial, device: asked.append(trial) or each)
     return asked
+
+
+def planned(trials: list[Trial]) -> Plan:
+    return plan(trials, local.LocalEngine(CUDA).capacity())
+
+
+class Turns(SideBySide):
+    """In place of fleets that take turns: says when they were to end."""
+
+    def __init__(self, ending: Any = None) -> None:
+        super().__init__(1, Stop())
+        self.finished, self.ending = 0, ending
+
+    def finish(self) -> None:
+        self.finished += 1
+        if self.ending is not None:
+            self.ending()
 
 
 def test_trials_are_grouped_by_shape_and_every_one_is_trained(tmp_path):
@@ -69,13 +87,13 @@ def shaped() -> list[Trial]:
 def test_fleets_side_by_side_end_as_they_would_one_after_another(tmp_path, monkeypatch, most, turns):
     alone = run(shaped(), tmp_path / "alone")
     advanced: list[int] = []
-    advance = side_by_side.Training.advance
+    advance = training.Training.advance
 
-    def counted(one: side_by_side.Training) -> bool:
+    def counted(one: training.Training) -> bool:
         advanced.append(one.fleet.steps)
         return advance(one)
 
-    monkeypatch.setattr(side_by_side.Training, "advance", counted)
+    monkeypatch.setattr(training.Training, "advance", counted)
     monkeypatch.setitem(local.BESIDE, "cpu", most)
     noting = Noting()
     beside = run(shaped(), tmp_path / "beside", reporter=noting)
@@ -121,7 +139,7 @@ def test_checkpoints_need_time_between_them(seconds, tmp_path):
 
 
 def test_a_mistake_in_any_trial_is_found_before_the_first_is_trained(tmp_path, monkeypatch):
-    monkeypatch.setattr(side_by_side, "Fleet", None)
+    monkeypatch.setattr(training, "Fleet", None)
     with pytest.raises(PosattnError, match="did you mean 'length'"):
         run([small_trial(), small_trial(data={"options": {"lengh": 5}})], tmp_path)
 
@@ -158,53 +176,38 @@ def test_a_replica_that_diverged_says_so_and_json_stays_json(tmp_path):
     assert all(torch.isfinite(tensor).all() for tensor in weights_of(store, trials[1]).values())
 
 
-@given(count=st.integers(0, 400), each=st.integers(1, 50), free=st.integers(0, 300))
-def test_fleets_are_few_and_of_almost_equal_size_and_fit(count, each, free):
-    if free < each:
-        with pytest.raises(PosattnError, match="use a smaller batch, or another device"):
-            fleet_sizes(count, each=each, free=free)
-        return
-    sizes = fleet_sizes(count, each=each, free=free)
-    assert sum(sizes) == count
-    assert all(1 <= size <= free // each for size in sizes)
-    assert count == 0 or max(sizes) - min(sizes) <= 1
-    assert (len(sizes) - 1) * (free // each) < count or count == 0  # one fewer would not hold them all
-
-
-def test_a_fleet_that_would_not_fit_is_split_with_a_message(monkeypatch):
-    noting, trials = Noting(), [small_trial(seed=seed) for seed in range(10)]
+def test_a_fleet_that_would_not_fit_the_gpu_is_planned_in_parts(monkeypatch):
+    trials = [small_trial(seed=seed) for seed in range(10)]
     with_memory(monkeypatch, free=10 * 2**30, each=2 * 2**30)  # of 10 GiB, 70 % are planned with
-    found = list(local.fleets(trials, CUDA, noting))
-    assert [len(group) for group in found] == [3, 3, 2, 2]
-    assert [trial for group in found for trial in group] == trials
-    assert noting.said == ["10 replicas need 20.0 GiB and 7.0 GiB are free: training them as 4 fleets of up to 3."]
+    found = planned(trials)
+    assert [len(fleet.trials) for fleet in found.fleets] == [3, 3, 2, 2]
+    assert [trial for fleet in found.fleets for trial in fleet.trials] == trials
+    assert found.notes == ("10 replicas need 20.0 GiB and 7.0 GiB are free: training them as 4 fleets of up to 3.",)
 
 
 @pytest.mark.parametrize(("then_free", "sizes"), [(100, [10]), (20, [5, 5])])  # 70 % are planned with
 def test_room_is_made_before_a_fleet_is_split_and_only_then(monkeypatch, then_free, sizes):
-    noting, trials = Noting(), [small_trial(seed=seed) for seed in range(10)]
-    with_memory(monkeypatch, free=20, each=2)
-
-    def make_room() -> None:
-        with_memory(monkeypatch, free=then_free, each=2)
-
-    assert [len(group) for group in local.fleets(trials, CUDA, noting, make_room=make_room)] == sizes
+    trials, engine_, noting = [small_trial(seed=seed) for seed in range(10)], local.LocalEngine(CUDA), Noting()
+    with_memory(monkeypatch, free=100, each=2)
+    (whole,) = planned(trials).fleets
+    with_memory(monkeypatch, free=20, each=2)  # others train beside it by now
+    turns = Turns(lambda: with_memory(monkeypatch, free=then_free, each=2))
+    assert [len(fleet.trials) for fleet in engine_._fitting(whole, turns, noting)] == sizes
+    assert turns.finished == 1
     assert len(noting.said) == (len(sizes) > 1)
-
-    def never() -> None:
-        raise AssertionError("there was room enough")
-
-    assert [len(group) for group in local.fleets(trials[:7], CUDA, noting, make_room=never)] == [7]
+    with_memory(monkeypatch, free=29, each=2)
+    turns = Turns()
+    assert engine_._fitting(whole, turns, noting) == (whole,)
+    assert turns.finished == 0
 
 
 def test_a_fleet_that_fits_is_left_whole_and_one_replica_is_not_even_measured(monkeypatch):
-    noting, trials = Noting(), [small_trial(seed=seed) for seed in range(7)]
+    trials = [small_trial(seed=seed) for seed in range(7)]
     asked = with_memory(monkeypatch, free=100, each=10)
-    assert [len(group) for group in local.fleets(trials, CUDA, noting)] == [7]
+    assert [len(fleet.trials) for fleet in planned(trials).fleets] == [7]
     assert len(asked) == 1
-    assert [len(group) for group in local.fleets(trials[:1], CUDA, noting)] == [1]
+    assert [len(fleet.trials) for fleet in planned(trials[:1]).fleets] == [1]
     assert len(asked) == 1
-    assert noting.said == []
 
 
 #: What PyTorch says where a GPU's memory is full, and where the machine's own is.
@@ -241,28 +244,28 @@ def full_while_others_train(patch: pytest.MonkeyPatch, what: str, steps: int) ->
     Gives what happened, in order.
     """
     seen: list[str] = []
-    method, begin, end = getattr(Fleet, what), side_by_side.Training.__init__, side_by_side.Training._end
-    training: set[int] = set()
+    method, begin, end = getattr(Fleet, what), training.Training.__init__, training.Training._end
+    busy: set[int] = set()
 
     def failing(fleet: Fleet, *given: Any, **options: Any) -> Any:
         trials = given[0] if what == "__init__" else fleet.trials
-        if trials[0].optimiser.steps == steps and training - {steps}:
+        if trials[0].optimiser.steps == steps and busy - {steps}:
             seen.append("full")
             raise torch.OutOfMemoryError("CUDA out of memory.")
         return method(fleet, *given, **options)
 
-    def beginning(one: side_by_side.Training, *given: Any) -> None:
+    def beginning(one: training.Training, *given: Any) -> None:
         begin(one, *given)
-        training.add(one.fleet.steps)
+        busy.add(one.fleet.steps)
 
-    def ending(one: side_by_side.Training) -> None:
+    def ending(one: training.Training) -> None:
         end(one)
-        training.discard(one.fleet.steps)
+        busy.discard(one.fleet.steps)
         seen.append(f"{one.fleet.steps} ended")
 
     patch.setattr(Fleet, what, failing)
-    patch.setattr(side_by_side.Training, "__init__", beginning)
-    patch.setattr(side_by_side.Training, "_end", ending)
+    patch.setattr(training.Training, "__init__", beginning)
+    patch.setattr(training.Training, "_end", ending)
     patch.setitem(local.BESIDE, "cpu", 3)
     return seen
 
@@ -295,20 +298,15 @@ def test_a_fleet_that_has_no_room_waits_for_the_others(tmp_path, monkeypatch, wh
         assert histories[0] == histories[1]
 
 
-def test_room_is_made_where_there_is_not_enough_to_measure_one_replica(monkeypatch):
-    trials, done = [small_trial(seed=seed) for seed in range(2)], []
+def test_a_gpu_too_full_to_measure_one_replica_is_named(monkeypatch):
     with_memory(monkeypatch, free=100, each=10)
 
-    def measuring(trial: Trial, device: torch.device) -> int:
-        done.append("measured")
-        if len(done) == 1:
-            raise torch.OutOfMemoryError("CUDA out of memory.")
-        return 10
+    def full(trial: Trial, device: torch.device) -> int:
+        raise torch.OutOfMemoryError("CUDA out of memory.")
 
-    monkeypatch.setattr(local, "bytes_per_replica", measuring)
-    groups = local.fleets(trials, CUDA, Noting(), make_room=lambda: done.append("made room"))
-    assert [len(group) for group in groups] == [2]
-    assert done == ["measured", "made room", "measured"]
+    monkeypatch.setattr(local, "bytes_per_replica", full)
+    with pytest.raises(PosattnError, match="memory of device 'cuda' is full: use a smaller batch"):
+        planned([small_trial(seed=seed) for seed in range(2)])
 
 
 def test_a_run_on_the_cpu_leaves_a_gpu_alone(tmp_path, monkeypatch):
@@ -331,7 +329,7 @@ def test_the_metrics_say_how_many_fleets_trained_at_once(tmp_path, monkeypatch):
 def test_memory_is_planned_for_the_replica_with_most_data(monkeypatch):
     trials = [small_trial(data={"samples": samples}) for samples in (24, 99, 36)]
     asked = with_memory(monkeypatch, free=100, each=10)
-    list(local.fleets(trials, CUDA, Noting()))
+    planned(trials)
     assert asked == [trials[1]]
 
 

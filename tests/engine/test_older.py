@@ -100,7 +100,7 @@ def test_a_move_that_is_cut_short_goes_on_where_it_stopped(after, old, tmp_path,
     with monkeypatch.context() as patch:
         patch.setattr(Path, "rename", counted(Path.rename))
         patch.setattr(older, "write_whole", counted(older.write_whole))
-        patch.setattr(store, "write_whole", counted(store.write_whole))
+        patch.setattr(store, "write_json", counted(store.write_json))
         with pytest.raises(Killed):
             Store(old).prepare()
     assert json.loads((old / "store.json").read_text()) == {"format": 1}

@@ -14,8 +14,9 @@ import torch
 
 import posattn
 from posattn import PosattnError, engine, tasks
-from posattn.engine import side_by_side, store
+from posattn.engine import store, training
 from posattn.train import Fleet, Trial
+from posattn.train.runnable import Outcome
 from posattn.train.streams import stream
 
 from .runs import run, small_trial, weights_of
@@ -82,7 +83,7 @@ def test_the_stored_weights_are_a_model_with_the_stored_loss(finished):
         model = posattn.load(finished.path(trial) / "weights.safetensors")
         assert model.architecture == trial.model
         stored = {row["set"]: row["loss"] for row in read(finished.path(trial) / "metrics.json")["scores"]}
-        for name, options in trial.evaluation.sets.items():
+        for name, options in ((one.name, one.options) for one in trial.test_sets):
             x, y = tasks.get(trial.task).sample(11, **options, generator=stream(trial.seed, f"test set {name}"))
             loss = (model(x.double()) - y.double()).square().mean().item()
             # Some hundred roundings in an answer, twice that in its square, ten times that where most of it cancels.
@@ -131,7 +132,7 @@ def test_a_finished_trial_is_never_trained_again(finished, monkeypatch):
     def never(*_: Any, **__: Any) -> None:
         raise AssertionError("trained again")
 
-    monkeypatch.setattr(side_by_side, "Fleet", never)
+    monkeypatch.setattr(training, "Fleet", never)
     run(TRIALS, finished.folder)
     assert {path: path.read_bytes() for path in finished.folder.rglob("*") if path.is_file()} == before
     with pytest.raises(AssertionError, match="trained again"):
@@ -140,13 +141,13 @@ def test_a_finished_trial_is_never_trained_again(finished, monkeypatch):
 
 def test_an_id_folder_that_holds_another_trial_is_an_error_before_any_training(copy, monkeypatch):
     (copy / TRIALS[0].id / "trial.json").write_text(TRIALS[1].to_json())
-    monkeypatch.setattr(side_by_side, "Fleet", None)
+    monkeypatch.setattr(training, "Fleet", None)
     with pytest.raises(
         PosattnError, match=f"'{copy / TRIALS[0].id}' holds another trial than the one with this id: move"
     ):
         run(TRIALS, copy)
     with pytest.raises(PosattnError, match="holds another trial"):
-        store.Store(copy).write(TRIALS[0], {}, {})
+        store.Store(copy).write(TRIALS[0], Outcome(scores=[]), store.Provenance(device="cpu", seconds=0.0))
 
 
 def test_a_store_of_a_newer_version_is_left_alone(copy):
@@ -225,7 +226,7 @@ def test_a_read_only_folder_is_an_error_before_any_training(tmp_path, monkeypatc
         raise OSError(errno.EROFS, os.strerror(errno.EROFS))
 
     monkeypatch.setattr(os, "open", refusing)
-    monkeypatch.setattr(side_by_side, "Fleet", None)
+    monkeypatch.setattr(training, "Fleet", None)
     with pytest.raises(
         PosattnError, match=r"cannot write .*store.json': Read-only file system\. Nothing there was changed"
     ):

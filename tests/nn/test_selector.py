@@ -242,7 +242,7 @@ def test_stochastic_encodings_that_will_be_dependent_are_refused_before_training
 
 def test_a_test_set_cannot_have_the_name_of_a_figure_of_the_weights() -> None:
     base = trial_of(encoding="one-hot")
-    sets = {"cosine W": base.evaluation.sets["same"]}
+    sets = {"cosine W": base.test_sets[0].options}
     with pytest.raises(PosattnError, match="'cosine W', which is a figure of the weights: rename it"):
         Fleet([dataclasses.replace(base, evaluation=dataclasses.replace(base.evaluation, sets=sets))], device="cpu")
 

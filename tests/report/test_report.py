@@ -136,7 +136,7 @@ def scored(*losses: float | None) -> Any:
     def fine_tune(trial: language.LanguageTrial, **_: Any) -> list[dict[str, Any]]:
         loss, count = losses[trial.seed], trial.test_samples
         counts = {"step": trial.steps, "unparseable": count if loss is None else 3, "answers": count}
-        return [{"set": name, "loss": loss, "metric": loss} | counts for name in trial.sets]
+        return [{"set": name, "loss": loss, "metric": loss} | counts for name in (one.name for one in trial.test_sets)]
 
     return fine_tune
 

@@ -5,13 +5,17 @@ import json
 import pytest
 import torch
 
-from posattn import tasks
+from posattn import engine, tasks
 from posattn.engine import Store
 from posattn.nn import Positional
-from posattn.studies.core.computed import evaluate
 from posattn.studies.positional.compiled_programs import PROGRAMS, ExactTrial
 from posattn.train import Data, Evaluation, Optimiser, Trial
-from posattn.train.fleet.evaluate import TestSets
+from posattn.train.fleet.evaluate import FleetTests
+
+
+def evaluate(trial: ExactTrial, store: Store) -> None:
+    engine.run([trial], out=store.folder, device="cpu", reporter=engine.Lines())
+
 
 SETS = {"c=1": {"length": 8}, "c=10": {"length": 8, "low": -20.0, "high": 20.0, "avoid": (-2.0, 2.0)}}
 
@@ -38,7 +42,7 @@ def test_it_meets_the_samples_that_a_trained_model_of_that_seed_meets(tmp_path, 
         evaluation=Evaluation(samples=5, sets=SETS),
         seed=3,
     )
-    ((names, (x, _)),) = TestSets([trained], device=torch.device("cpu"), dtype=torch.float32).groups
+    ((names, (x, _)),) = FleetTests([trained], device=torch.device("cpu"), dtype=torch.float32).groups
     assert names == list(SETS)
     assert torch.equal(torch.cat(seen), x[0])
 

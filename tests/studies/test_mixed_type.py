@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from posattn import PosattnError, engine, published, studies, tasks
-from posattn.engine import side_by_side
+from posattn.engine import training
 from posattn.studies.core import results, table
 from posattn.train.language import fine_tune as language
 from posattn.train.streams import stream
@@ -39,7 +39,7 @@ def answering(loss: float | None, bad: int = 0) -> Any:
 
     def fine_tune(trial: language.LanguageTrial, **_: Any) -> list[dict[str, Any]]:
         row = {"step": trial.steps, "loss": loss, "metric": loss, "unparseable": bad, "answers": trial.test_samples}
-        return [{"set": name} | row for name in trial.sets]
+        return [{"set": name} | row for name in (one.name for one in trial.test_sets)]
 
     return fine_tune
 
@@ -74,7 +74,7 @@ def test_gpt2_is_fine_tuned_once_and_stands_beside_the_others(tiny_gpt2, tmp_pat
     assert found.unparseable == {"GPT-2": tuple(answers.values())}
     assert answers["answers"] == 2 * 3 * 8
     assert found.commands == [f"posattn run mixed-type --task mixed-min --preset smoke --seeds 2 --gpt2 {tiny_gpt2}"]
-    monkeypatch.setattr(side_by_side, "Fleet", None)
+    monkeypatch.setattr(training, "Fleet", None)
     monkeypatch.setattr(language, "fine_tune", None)  # nothing can be trained any more
     assert run(tmp_path, tiny_gpt2, seeds=2).points == found.points
 

@@ -7,12 +7,17 @@ import pytest
 
 from posattn import PosattnError, studies
 from posattn.nn import GPTArchitecture, MixedPositional, Positional, Standard
-from posattn.train.language.fine_tune import LanguageTrial
+from posattn.train.language.trial import LanguageTrial
 
 
 def paper(name, task) -> Any:
     """The cases, whose trials are of several kinds."""
     return studies.get(name).cases(task, "paper")
+
+
+def sets_of(trial: Any) -> dict[str, Any]:
+    """Options by test set."""
+    return {one.name: one.options for one in trial.test_sets}
 
 
 def test_scale_study_follows_the_paper():
@@ -24,9 +29,9 @@ def test_scale_study_follows_the_paper():
     assert (trial.optimiser.factor, trial.optimiser.floor) == (0.9, 1e-6)
     assert trial.data.options == {"length": 8, "low": -2, "high": 2}
     assert trial.evaluation.samples == 1000
-    assert trial.evaluation.sets["c=1"] == {"length": 8, "low": -2, "high": 2}
-    assert trial.evaluation.sets["c=7"] == {"length": 8, "low": -14, "high": 14, "avoid": (-2, 2)}
-    assert list(trial.evaluation.sets) == ["validation", *(f"c={c}" for c in range(1, 11))]
+    assert sets_of(trial)["c=1"] == {"length": 8, "low": -2, "high": 2}
+    assert sets_of(trial)["c=7"] == {"length": 8, "low": -14, "high": 14, "avoid": (-2, 2)}
+    assert list(sets_of(trial)) == ["validation", *(f"c={c}" for c in range(1, 11))]
     assert trial.model == Positional(layers=4)
     assert cases["standard"].model == Standard(layers=4)
     assert studies.get("ood-scale").seeds["paper"] == 10
@@ -47,7 +52,7 @@ def test_sample_study_fixes_epochs_not_steps():
     assert list(found) == [case.x for case in paper("sample-complexity", "sum") if case.arm == "standard"]
     for samples, trial in found.items():
         assert trial.optimiser.steps == 2001 * samples // 1000
-        assert list(trial.evaluation.sets) == ["validation", "c=3"]
+        assert list(sets_of(trial)) == ["validation", "c=3"]
 
 
 def test_sizes_study_has_a_layer_for_every_doubling():
@@ -62,8 +67,8 @@ def test_variable_length_study_follows_the_paper():
     trial = paper("variable-length", "sum")[0].trial
     assert (trial.data.samples, trial.data.batch, trial.optimiser.lr) == (500_000, 2048, 1e-4)
     assert trial.data.lengths == (1, 2, 3, 4, 5, 6, 7, 8)
-    tested = trial.evaluation.samples * sum(name.startswith("c=3") for name in trial.evaluation.sets)
-    assert tested == 2000
+    samples = trial.evaluation.samples * sum(name.startswith("c=3") for name in sets_of(trial))
+    assert samples == 2000
 
 
 def test_rotary_study_turns_by_nodes_on_both_inputs():
@@ -102,7 +107,7 @@ def test_mixed_study_follows_the_paper():
     assert (trial.data.samples, trial.data.batch, trial.optimiser.steps) == (50_000, 1000, 2001 * 50)
     assert (trial.optimiser.lr, trial.optimiser.schedule, trial.optimiser.patience) == (5e-4, "plateau", 10)
     assert trial.model == MixedPositional(length=98, scratchpad=1, layers=3, heads=2, embed_dim=32, hidden_dim=32)
-    assert trial.evaluation.sets["c=4"] == {"low": 0, "high": 20, "held_out": True}
+    assert sets_of(trial)["c=4"] == {"low": 0, "high": 20, "held_out": True}
 
 
 def test_gpt2_follows_the_paper_and_meets_what_the_others_meet():

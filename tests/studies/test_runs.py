@@ -7,7 +7,7 @@ import json
 import pytest
 
 from posattn import PosattnError, engine, studies
-from posattn.engine import side_by_side
+from posattn.engine import training
 from posattn.nn import Standard
 from posattn.studies.core import results, table
 from posattn.train import Trial
@@ -22,13 +22,13 @@ def run(folder, **options):
 def trained(monkeypatch):
     """All trials that are trained from here on."""
     found: list[Trial] = []
-    fleet = side_by_side.Fleet
+    fleet = training.Fleet
 
     def watched(trials, **options):
         found.extend(trials)
         return fleet(trials, **options)
 
-    monkeypatch.setattr(side_by_side, "Fleet", watched)
+    monkeypatch.setattr(training, "Fleet", watched)
     return found
 
 
@@ -127,14 +127,14 @@ def test_a_task_that_is_named_twice_is_run_once(tmp_path):
 
 def test_a_model_that_is_added_while_another_is_trained_is_not_lost(tmp_path, monkeypatch):
     """Two commands at once, one for each model: whoever ends last keeps both."""
-    engine_run = engine.run
+    attempt = results.attempt
 
     def slow(*given, **options):
-        monkeypatch.setattr(engine, "run", engine_run)
+        monkeypatch.setattr(results, "attempt", attempt)
         run(tmp_path, arms=("standard",))
-        return engine_run(*given, **options)
+        return attempt(*given, **options)
 
-    monkeypatch.setattr(engine, "run", slow)
+    monkeypatch.setattr(results, "attempt", slow)
     assert counts(run(tmp_path, arms=("positional",))) == {"standard": 1, "positional": 1}
 
 

@@ -41,13 +41,13 @@ def test_the_paper_preset_is_the_papers():
         assert (trial.data.batch, trial.data.fresh) == (256, True)
         o = trial.optimiser
         assert (o.name, o.lr, o.steps, o.schedule, o.decay_from, o.factor) == ("sgd", 1, 100_000, "drop", 0.5, 1 / 3)
-        lengths = {options["length"] for options in trial.evaluation.sets.values()}
+        lengths = {options["length"] for options in (one.options for one in trial.test_sets)}
         assert lengths == {200, 250, 300, 350, 400}
 
 
 def test_one_hot_encodings_are_not_asked_for_more_tokens():
-    sets = trials("sts-convergence")["one-hot"].evaluation.sets
-    assert {options["length"] for options in sets.values()} == {200}
+    sets = trials("sts-convergence")["one-hot"].test_sets
+    assert {one.options["length"] for one in sets} == {200}
 
 
 def test_what_one_study_has_trained_the_others_find():

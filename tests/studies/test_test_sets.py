@@ -11,8 +11,7 @@ import torch
 from posattn import studies, tasks
 from posattn.tasks.base import sample_options
 from posattn.train import Trial, identity
-from posattn.train.fleet.evaluate import TestSets
-from posattn.train.language.fine_tune import LanguageTrial
+from posattn.train.fleet.evaluate import FleetTests
 from posattn.train.streams import stream
 
 #: By study and preset, a hash of what every case's test sets were drawn with before sets inherited anything.
@@ -21,15 +20,10 @@ BEFORE = json.loads((Path(__file__).parent / "test_sets.json").read_text())
 
 def drawn_with(trial: Any) -> dict[str, Any] | None:
     """All options of every test set, the task's own defaults among them; None for what draws no samples."""
-    if isinstance(trial, (Trial, LanguageTrial)):
-        sets = trial.evaluation.sets if isinstance(trial, Trial) else trial.sets
-        named = {name: trial.test_options(name) for name in sets}
-    elif hasattr(trial, "samples"):
-        named = trial.sets
-    else:
+    if not hasattr(trial, "seed"):
         return None
     usual = sample_options(tasks.get(trial.task))
-    return {name: usual | dict(options) for name, options in named.items()}
+    return {one.name: usual | dict(one.options) for one in trial.test_sets}
 
 
 def test_the_record_has_every_study_and_preset():
@@ -70,7 +64,7 @@ def test_the_drawn_tensors_are_those_of_the_options_that_a_set_once_had(name, ar
     case = next(case for case in study.cases(study.tasks[0], "smoke") if case.arm == arm)
     trial = case.seeded(1)
     assert isinstance(trial, Trial)
-    sets = TestSets([trial], device=torch.device("cpu"), dtype=torch.float32)
+    sets = FleetTests([trial], device=torch.device("cpu"), dtype=torch.float32)
     inputs, target = tasks.get(trial.task).sample(
         trial.evaluation.samples, **options, generator=stream(1, f"test set {test_set}")
     )

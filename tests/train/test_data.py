@@ -10,7 +10,7 @@ from torch import Tensor
 from posattn import tasks
 from posattn.train import Trial
 from posattn.train.fleet.data import FleetData, LengthData
-from posattn.train.fleet.evaluate import TestSets
+from posattn.train.fleet.evaluate import FleetTests
 from posattn.train.streams import stream
 
 from .small import small_trial
@@ -172,7 +172,7 @@ def test_each_length_meets_each_of_its_samples_once_an_epoch():
 
 
 def test_lengths_and_purposes_draw_from_streams_of_their_own():
-    data, sets = data_of(with_lengths(48)), TestSets([small_trial()], device=CPU, dtype=torch.float64)
+    data, sets = data_of(with_lengths(48)), FleetTests([small_trial()], device=CPU, dtype=torch.float64)
     firsts = [part.tensors[0][0, 0, 0].item() for part in data.parts]
     firsts += [part_of(small_trial()).tensors[0][0, 0, 0].item()]
     firsts += [tensors[0][0, start, 0].item() for _, tensors in sets.groups for start in (0, 11)]

@@ -15,7 +15,7 @@ from posattn.nn import GPTArchitecture, Positional
 from posattn.studies.positional.compiled_programs import ExactTrial
 from posattn.studies.selection.closed_form import Floor
 from posattn.train import Data, Evaluation, Optimiser, Trial, identity
-from posattn.train.language.fine_tune import LanguageTrial
+from posattn.train.language.trial import LanguageTrial
 
 #: A trial of every kind, with every kind of model, as schema 1 wrote it: its id then, and its id now.
 OLDER = json.loads((Path(__file__).parent / "schema1.json").read_text())
@@ -42,6 +42,11 @@ def canonical(held: Any) -> str:
 def trial(**changes: Any) -> Trial:
     usual: dict[str, Any] = {"task": "sum", "model": Positional(length=5), "optimiser": Optimiser(steps=3)}
     return Trial(**usual | changes)
+
+
+def options(of: Any) -> dict[str, Any]:
+    """What each test set is drawn with."""
+    return {one.name: one.options for one in of.test_sets}
 
 
 def test_the_id_hashes_what_differs_from_the_defaults():
@@ -144,14 +149,14 @@ def test_an_inherited_option_of_a_test_set_may_be_spelled_out_or_not():
     short, long = ({"in": {}, "far": {"high": 9}}, {"in": {"length": 16, "low": -5.0}, "far": {"low": -5, "high": 9}})
     first, second = (trial(data=data, evaluation=Evaluation(sets=sets)) for sets in (short, long))
     assert first.id == second.id
-    assert first.test_options("far") == second.test_options("far") == {"length": 16, "low": -5, "high": 9}
+    assert options(first)["far"] == options(second)["far"] == {"length": 16, "low": -5, "high": 9}
     assert first.id != trial(data=data, evaluation=Evaluation(sets=short | {"in": {"high": 6}})).id
     read = [
         LanguageTrial(task="mixed-min", samples=5, test_samples=7, options={"high": 5.0}, sets=sets)
         for sets in ({"in": {}}, {"in": {"high": 5}})
     ]
     assert read[0].id == read[1].id
-    assert read[0].test_options("in") == {"high": 5}
+    assert options(read[0])["in"] == {"high": 5}
 
 
 @pytest.mark.parametrize("held", OLDER, ids=lambda held: held["was"])
@@ -180,10 +185,10 @@ def test_test_sets_of_schema_1_inherit_nothing():
     assert held["data"]["options"] == {"length": 16, "low": -5, "high": 5}
     assert held["evaluation"]["sets"] == {"in": {}, "far": {"high": 9.5}}
     found = Trial.from_json(canonical(held))
-    assert found.test_options("in") == {"length": 8, "low": -2, "high": 2}  # what `sum` draws when nothing is said
-    assert found.test_options("far") == {"length": 8, "low": -2, "high": 9.5}
+    assert options(found)["in"] == {"length": 8, "low": -2, "high": 2}  # what `sum` draws when nothing is said
+    assert options(found)["far"] == {"length": 8, "low": -2, "high": 9.5}
     now = Trial.from_json(canonical(held | {"schema": 2}))
-    assert now.test_options("in") == {"length": 16, "low": -5, "high": 5}
+    assert options(now)["in"] == {"length": 16, "low": -5, "high": 5}
     assert now.id != found.id
 
 
@@ -282,4 +287,4 @@ def test_text_with_wrong_types_is_our_error(part, value):
 
 def test_replacing_the_data_leaves_what_a_test_set_names():
     named = trial(data=Data(options={"length": 8}), evaluation=Evaluation(sets={"in": {"length": 8}}))
-    assert replace(named, data=Data(options={"length": 16})).test_options("in") == {"length": 8}
+    assert replace(named, data=Data(options={"length": 16})).test_sets[0].options == {"length": 8}

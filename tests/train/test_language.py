@@ -23,8 +23,11 @@ from hypothesis import strategies as st
 from posattn import PosattnError, tasks
 from posattn.tasks.mixed import GLYPHS
 from posattn.train.language import fine_tune as module
-from posattn.train.language.fine_tune import LanguageTrial, answers, fine_tune, parse, prompts, rate
-from posattn.train.language.pretrained import Language, Unreachable, load
+from posattn.train.language.fine_tune import fine_tune
+from posattn.train.language.pretrained import Language, load
+from posattn.train.language.prompts import answers, parse, prompts
+from posattn.train.language.trial import LanguageTrial
+from posattn.train.runnable import Unreachable
 from posattn.train.streams import stream
 
 pytestmark = pytest.mark.usefixtures("as_users_run_it")
@@ -117,11 +120,11 @@ def test_the_last_batch_of_an_epoch_counts_as_a_step():
         ({"task": "mixed-mean"}, "unknown task for a language model 'mixed-mean': did you mean 'mixed-min'?"),
         ({"task": "sort"}, "Known: mixed-min, mixed-sum, mixed-multitask."),
         ({"model": " "}, "model=' ': give a name on the hub"),
-        ({"samples": 0}, "samples=0: it is 1 or more."),
-        ({"samples": 2.5}, "samples=2.5: it must be a whole number."),
+        ({"samples": 0}, "samples=0: it must be a whole number of at least 1."),
+        ({"samples": 2.5}, "samples=2.5: it must be a whole number of at least 1."),
         ({"test_samples": 0}, "samples=0: score at least one sample."),
-        ({"batch": 0}, "batch=0: it is 1 or more."),
-        ({"epochs": True}, "epochs=True: it must be a whole number."),
+        ({"batch": 0}, "batch=0: it must be a whole number of at least 1."),
+        ({"epochs": True}, "epochs=True: it must be a whole number of at least 1."),
         ({"lr": 0.0}, "lr=0.0: a learning rate is above 0."),
         ({"lr": math.nan}, "lr=nan: it must be a finite number."),
         ({"warm_up": -1}, "warm_up=-1: a number of steps, or 0 for none."),
@@ -137,12 +140,12 @@ def test_mistakes_are_named(fields, message):
 def test_the_rate_rises_over_the_warm_up_and_falls_to_0_after_the_last_step():
     plan = trial(samples=30, batch=3, epochs=1, warm_up=4, lr=0.6)
     expected = [Fraction(k, 4) for k in (1, 2, 3, 4)] + [Fraction(k, 6) for k in (6, 5, 4, 3, 2, 1)]
-    assert [rate(plan, step) for step in range(10)] == pytest.approx([0.6 * float(share) for share in expected])
-    assert rate(plan, 10) == 0
+    assert [plan.rate(step) for step in range(10)] == pytest.approx([0.6 * float(share) for share in expected])
+    assert plan.rate(10) == 0
     no_rise, no_fall, short = (dataclasses.replace(plan, warm_up=steps) for steps in (0, 10, 20))
-    assert [rate(no_rise, 0), rate(no_rise, 9)] == pytest.approx([0.6, 0.06])
-    assert [rate(no_fall, 0), rate(no_fall, 9)] == pytest.approx([0.06, 0.6])
-    assert [rate(short, 0), rate(short, 9)] == pytest.approx([0.03, 0.3])
+    assert [no_rise.rate(0), no_rise.rate(9)] == pytest.approx([0.6, 0.06])
+    assert [no_fall.rate(0), no_fall.rate(9)] == pytest.approx([0.06, 0.6])
+    assert [short.rate(0), short.rate(9)] == pytest.approx([0.03, 0.3])
 
 
 # ---- samples as text
@@ -305,7 +308,7 @@ def test_training_is_adamw_at_the_planned_rates_and_every_epoch_meets_every_samp
     reported: list[int] = []
     module._train(plan, language, asked, [" 001.00"] * 7, lambda number, _: reported.append(number))
     assert reported == list(range(1, 10))
-    assert [group["lr"] for group in groups] == pytest.approx([rate(plan, step) for step in range(9)])
+    assert [group["lr"] for group in groups] == pytest.approx([plan.rate(step) for step in range(9)])
     assert {(group["betas"], group["eps"], group["weight_decay"]) for group in groups} == {((0.9, 0.999), 1e-8, 0.01)}
     assert [len(names) for names in met] == [3, 3, 1] * 3
     epochs = [[*met[start], *met[start + 1], *met[start + 2]] for start in (0, 3, 6)]
@@ -464,6 +467,6 @@ def test_without_transformers_the_extra_is_named(monkeypatch):
 
 def test_the_module_is_imported_without_transformers():
     program = "import sys; sys.modules['transformers'] = None"
-    program += "; import posattn.train.language.fine_tune as l; l.parse('1')"
+    program += "; import posattn.train.language.prompts as l; l.parse('1')"
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
     subprocess.run([sys.executable, "-W", "error", "-c", program], env=environment, check=True)

@@ -12,7 +12,8 @@ import torch
 
 from posattn import PosattnError
 from posattn.train.language import pretrained
-from posattn.train.language.pretrained import Unreachable, load
+from posattn.train.language.pretrained import load
+from posattn.train.runnable import Unreachable
 
 pytestmark = pytest.mark.usefixtures("as_users_run_it")
 

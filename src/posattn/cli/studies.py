@@ -76,7 +76,6 @@ def run(
     """
     from posattn import engine, report, studies
     from posattn.studies.core import results, table
-    from posattn.train.language.fine_tune import LanguageTrial
     from posattn.train.language.pretrained import check_usable
 
     reporter = engine.Lines() if as_json else engine.Bar()
@@ -84,7 +83,7 @@ def run(
     if gpt2 is not None:
         asked = asked.using(_language_model(gpt2))
         cases, count = asked.chosen(tuple(task or ()), preset, tuple(model or ())), asked.seed_count(preset, seeds)
-        reads = [case.seeded(seed) for case in cases for seed in range(count) if isinstance(case.trial, LanguageTrial)]
+        reads = [case.seeded(seed) for case in cases for seed in range(count) if case.trial.needs is not None]
         if any(not engine.Store(out).has(trial) for trial in reads):  # an explicit one is not left out with a note
             check_usable(str(asked.language_model))
     with resumable():
@@ -122,10 +121,9 @@ def _language_model(name: str) -> str:
 
 def _warn_of_divergence(found: "Results", out: str) -> None:
     from posattn.engine import Store
-    from posattn.train import Trial
 
     seeded = [(case, seed) for case, seeds in found.finished for seed in seeds]
-    trials = {case.seeded(seed).id: (case, seed) for case, seed in seeded if isinstance(case.trial, Trial)}
+    trials = {case.seeded(seed).id: (case, seed) for case, seed in seeded if case.trial.architecture is not None}
     steps = {row["trial"]: row["diverged_at"] for row in Store(out).rows(trials.keys())}
     lost = [
         f"{case.arm} on {case.task}, seed {seed} at step {steps[trial]}"

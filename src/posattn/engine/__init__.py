@@ -1,10 +1,29 @@
-"""Where trials run and where results lie: `run(trials)` trains what is missing, `frame(folder)` reads what is there."""
+"""Where trials run and where results lie: `run(trials)` runs what is missing, `frame(folder)` reads what is there."""
 
+from posattn.engine.engine import Engine
 from posattn.engine.interrupt import Interrupted
-from posattn.engine.language import fine_tune
 from posattn.engine.listing import Held, listing
-from posattn.engine.local import run
+from posattn.engine.local import LocalEngine
+from posattn.engine.plan import Capacity, Plan, plan
 from posattn.engine.progress import Bar, Lines, Reporter
-from posattn.engine.store import Store, frame
+from posattn.engine.start import attempt, run
+from posattn.engine.store import Provenance, Store, frame
 
-__all__ = ["Bar", "Held", "Interrupted", "Lines", "Reporter", "Store", "fine_tune", "frame", "listing", "run"]
+__all__ = [
+    "Bar",
+    "Capacity",
+    "Engine",
+    "Held",
+    "Interrupted",
+    "Lines",
+    "LocalEngine",
+    "Plan",
+    "Provenance",
+    "Reporter",
+    "Store",
+    "attempt",
+    "frame",
+    "listing",
+    "plan",
+    "run",
+]

@@ -7,6 +7,7 @@ import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -29,13 +30,13 @@ class Interrupted(KeyboardInterrupt):
         return 128 + self.signal
 
 
+@dataclass
 class Stop:
     """Which signal asked for an end, if one did. Another one later than `REPEAT_SECONDS` stops at once."""
 
-    def __init__(self) -> None:
-        self.asked: int | None = None
-        self.asked_at = 0.0
-        self.heard = True
+    asked: int | None = None
+    asked_at: float = 0.0
+    heard: bool = True
 
     def __call__(self, number: int, *_: Any) -> None:
         if self.asked is None:

@@ -13,10 +13,6 @@ from posattn.train import identity
 from posattn.train.fleet.checkpoint import begun, forget
 
 
-def trial_folders(folder: Path) -> list[Path]:
-    return sorted(path.parent for path in folder.glob("*/trial.json"))
-
-
 def places(folders: Iterable[Path]) -> dict[str, str]:
     """The names of trials' folders by the ids that the trials have now.
 

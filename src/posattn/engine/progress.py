@@ -25,8 +25,6 @@ from rich.progress import (
 from rich.table import Column
 from rich.text import Text
 
-from posattn import checks
-
 #: Seconds between two lines where there is no terminal.
 LINE_EVERY = 30.0
 
@@ -55,12 +53,6 @@ def summary(losses: list[float]) -> str:
     if not finite:
         return f"no finite loss{lost}"
     return f"loss {finite[len(finite) // 2]:.2e} ({finite[0]:.1e} … {finite[-1]:.1e}){lost}"
-
-
-def check_reporter(reporter: object) -> None:
-    """A reporter, or none: then there is a bar."""
-    fix = "pass posattn.engine.Bar() or Lines(), or leave it out"
-    checks.instance("reporter", reporter, (Reporter, type(None)), fix=fix)
 
 
 class _Shrinking(ProgressColumn):
@@ -101,14 +93,12 @@ class Bar(Reporter):
 
     def start(self, title: str, steps: int, done: int) -> int:
         while self.ended:  # their bars stay until another one takes their place
-            self._forget(self.ended.pop())
+            over = self.ended.pop()
+            self.progress.remove_task(TaskID(over))
+            del self.began[over]
         number = self.progress.add_task(title, total=steps, completed=done, rate="", loss="")
         self.began[number] = (title, self.clock(), done)
         return number
-
-    def _forget(self, number: int) -> None:
-        self.progress.remove_task(TaskID(number))
-        del self.began[number]
 
     def update(self, number: int, step: int, losses: list[float]) -> None:
         title, began, done = self.began[number]

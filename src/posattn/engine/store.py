@@ -1,4 +1,4 @@
-"""Where results lie: one folder a trial id, holding the trial, its metrics and its final weights.
+"""Where results lie: one folder per trial id, holding the trial, its metrics and its final weights.
 
     runs/3f2a…/trial.json            what was run
     runs/3f2a…/weights.safetensors   what came out: `posattn.load` reads it
@@ -7,38 +7,46 @@
 A trial is finished when its metrics are there. Every file is written whole or not at all.
 """
 
-import json
+import dataclasses
 import os
 from collections.abc import Collection
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any
 
-import pandas as pd
+import torch
 
 from posattn import checks, tasks
 from posattn.engine import older
 from posattn.errors import PosattnError, kind_of, require
-from posattn.files import make_folder, write_whole
-from posattn.nn.initial import Params
+from posattn.files import make_folder, read_json, write_json, write_whole
 from posattn.nn.weights import write_weights
-from posattn.tasks.source import same, source_hash
-from posattn.train import Trial, identity
+from posattn.train import identity
+from posattn.train.runnable import Outcome, Runnable
+from posattn.train.task_source import same
+from posattn.version import __version__
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 #: Raised when older versions can no longer read a store. In format 1 folders were named after ids of schema 1.
 FORMAT = 2
 MARKER = "store.json"
-#: The entry of metrics that tells what a user's task was when the result was made (`posattn.tasks.source`).
-SOURCE = "task_source"
+#: What to do where a file of a result cannot be read.
+AGAIN = "remove the folder '{}' and run that trial again"
 
 
-@runtime_checkable
-class Kept(Protocol):
-    """What a store can hold the results of: a trial, of a fleet or of another kind."""
+@dataclass(frozen=True, kw_only=True)
+class Provenance:
+    """How a result was made. `task_source` tells what a user's task was then (`posattn.train.task_source`)."""
 
-    @property
-    def id(self) -> str: ...
-
-    def to_json(self) -> str: ...
+    device: str
+    seconds: float
+    fleet: int = 1  # trials that were trained as one program …
+    beside: int = 1  # … and how many such programs ran side by side
+    version: str = __version__
+    torch: str = str(torch.__version__)
+    task_source: str | None = None
 
 
 class Store:
@@ -47,6 +55,7 @@ class Store:
     def __init__(self, folder: str | os.PathLike[str] = "runs") -> None:
         self.folder = checks.folder("folder", folder)
         require(self.folder.is_dir() or not self.folder.exists(), f"'{self.folder}' is a file: results need a folder.")
+        self.checkpoints = self.folder / "checkpoints"
         self._places: dict[str, str] | None = None
 
     def prepare(self) -> list[str]:
@@ -56,17 +65,15 @@ class Store:
         """
         make_folder(self.folder)
         written, left = self._marker()
-        folders = self._older(written, left)
-        self._places = None
-        moved, left = older.move(self.folder, folders)
+        folders, self._places = self._older(written, left), None
+        moved, left = older.move(self.folder, folders) if folders else (0, [])
         notes = [f"'{self.folder}': {moved} results moved to the ids of this version."] if moved else []
         dropped = older.drop_checkpoints(self.checkpoints) if 0 < written < FORMAT else 0
         if dropped:
             notes.append(
                 f"'{self.folder}': {dropped} interrupted fleets of an older version cannot go on and start again."
             )
-        marker = {"format": FORMAT} | ({"left": left} if left else {})
-        write_whole(self.folder / MARKER, json.dumps(marker).encode())
+        write_json(self.folder / MARKER, {"format": FORMAT} | ({"left": left} if left else {}))
         return notes
 
     def _marker(self) -> tuple[int, list[str]]:
@@ -74,37 +81,33 @@ class Store:
         path = self.folder / MARKER
         if not path.is_file():
             return 0, []
-        held = _read(path, "format", mend="remove that file, it holds no results")
+        held = read_json(path, "format", fix="remove that file, it holds no results")
         _check_format(self.folder, held["format"], "install that version, or choose another folder")
         left = held.get("left", [])
         return held["format"], [str(name) for name in left] if isinstance(left, list) else []
 
     def _older(self, written: int, left: list[str]) -> list[Path]:
         """The folders whose names may be ids of older schemas."""
-        if written < FORMAT:
-            return older.trial_folders(self.folder)
-        return [self.folder / name for name in left if (self.folder / name / "trial.json").is_file()]
+        named = sorted(self.folder.glob("*/trial.json")), [self.folder / name / "trial.json" for name in left]
+        return [path.parent for path in named[written >= FORMAT] if path.is_file()]
 
     @property
     def places(self) -> dict[str, str]:
         """Names of folders by trial id, where they are not the id itself."""
         if self._places is None:
-            self._places = older.places(self._older(*self._marker()))
+            folders = self._older(*self._marker())
+            self._places = older.places(folders) if folders else {}
         return self._places
 
-    def path(self, trial: Kept) -> Path:
-        checks.instance("trial", trial, Kept, fix="pass what was run, a Trial")
+    def path(self, trial: Runnable) -> Path:
+        checks.instance("trial", trial, Runnable, fix="pass what was run, a Trial")
         return self.folder / self.places.get(trial.id, trial.id)
 
-    @property
-    def checkpoints(self) -> Path:
-        return self.folder / "checkpoints"
-
-    def has(self, trial: Kept) -> bool:
+    def has(self, trial: Runnable) -> bool:
         """Whether there are metrics under the trial's id."""
         return (self.path(trial) / "metrics.json").is_file()
 
-    def finished(self, trial: Kept) -> bool:
+    def finished(self, trial: Runnable) -> bool:
         """Whether the trial's metrics are there. A folder of that name with another trial in it is an error."""
         folder = self.path(trial)
         if (folder / "trial.json").is_file():
@@ -114,29 +117,28 @@ class Store:
             )
         return self.has(trial)
 
-    def outdated(self, trial: Trial) -> bool:
+    def outdated(self, trial: Runnable) -> bool:
         """Whether a finished trial's task was a user's, and has changed since; a result that says nothing is not."""
         if not self.finished(trial):
             return False
-        now = task_source(trial)
-        if now is None:
-            return False
-        return not same(_read(self.path(trial) / "metrics.json").get(SOURCE), now)
+        now, path = trial.task_source, self.path(trial) / "metrics.json"
+        return now is not None and not same(read_json(path, fix=AGAIN.format(path.parent)).get("task_source"), now.hash)
 
-    def write(self, trial: Kept, weights: Params | None, metrics: dict[str, Any]) -> None:
+    def write(self, trial: Runnable, outcome: Outcome, provenance: Provenance) -> None:
         """Keep a finished trial. Its metrics come last: without them it counts as never run."""
-        folder = self.path(trial)
-        if weights is not None:
-            checks.instance("weights", weights, dict, fix="pass a model's tensors by name, model.weights()")
-        checks.instance("metrics", metrics, dict, fix="pass what is to be kept by name, as {'scores': []}")
+        checks.instance("outcome", outcome, Outcome, fix="pass what posattn.train.execute gives")
+        checks.instance("provenance", provenance, Provenance, fix="say how it was made, Provenance(device='cpu', …)")
         self.finished(trial)
+        folder = self.path(trial)
         make_folder(folder)
         write_whole(folder / "trial.json", trial.to_json().encode())
-        if isinstance(trial, Trial) and weights is not None:
-            write_weights(folder / "weights.safetensors", trial.model, weights)
-        source = task_source(trial) if isinstance(trial, Trial) else None
-        about = {"format": FORMAT} | ({SOURCE: source} if source is not None else {})
-        write_whole(folder / "metrics.json", json.dumps(about | metrics).encode())
+        if outcome.weights is not None and trial.architecture is not None:
+            write_weights(folder / "weights.safetensors", trial.architecture, outcome.weights)
+        made = dataclasses.asdict(provenance)
+        if provenance.task_source is None:
+            del made["task_source"]
+        metrics = {"format": FORMAT, "scores": outcome.scores, "diverged_at": outcome.diverged_at}
+        write_json(folder / "metrics.json", metrics | made)
 
     def rows(self, ids: Collection[str] | None = None) -> list[dict[str, Any]]:
         """Every score of every finished trial (or of those with these ids), beside everything that describes it."""
@@ -155,75 +157,47 @@ class Store:
 def scored(name: str, folder: Path) -> list[dict[str, Any]]:
     """The rows of the trial in a folder, which is called `name` in them."""
     path = folder / "metrics.json"
-    metrics = _read(path, "format", "scores")
+    metrics = read_json(path, "format", "scores", fix=AGAIN.format(path.parent))
     _check_format(path, metrics["format"], "install that version to read it")
-    _check_scores(path, metrics["scores"])
-    described = _flat(_read(folder / "trial.json"))
+    scores = metrics["scores"]
+    listed = isinstance(scores, list)
+    require(listed, f"'{path}' cannot be read (its scores are {kind_of(scores)}): {AGAIN.format(path.parent)}.")
+    for at, score in enumerate(scores):
+        known = isinstance(score, dict) and isinstance(score.get("set"), str) and type(score.get("step")) is int
+        numbers = known and all(type(score.get(kind)) in (int, float, type(None)) for kind in ("loss", "metric"))
+        require(
+            numbers,
+            f"'{path}' cannot be read (score {at} is {str(score)[:80]}, and it must have a set, a step, a loss and a "
+            f"metric): {AGAIN.format(path.parent)}.",
+        )
+    described = _flat(read_json(folder / "trial.json", fix=AGAIN.format(path.parent)))
     run = {name: value for name, value in metrics.items() if name not in ("format", "scores")}
-    return [{"trial": name} | described | run | score for score in metrics["scores"]]
+    return [{"trial": name} | described | run | score for score in scores]
 
 
 def trial_id(folder: Path) -> str:
     """The id of the trial in a folder; its name, where the trial is of a task or a kind that is not registered here."""
-    held = _read(folder / "trial.json")
+    path = folder / "trial.json"
+    held = read_json(path, fix=AGAIN.format(path.parent))
     kind, task = held.get("kind", identity.PLAIN), held.get("task")
     known = kind in identity.KINDS and not (isinstance(task, str) and task not in tasks.REGISTRY)
-    return read_trial(folder / "trial.json").id if known else folder.name
+    return read_trial(path).id if known else folder.name
 
 
-def task_source(trial: Trial) -> str | None:
-    """What a trial's task is now, where it is a user's (`posattn.tasks.source`)."""
-    return source_hash(tasks.get(trial.task, **trial.task_options))
-
-
-def frame(folder: str | os.PathLike[str] = "runs") -> pd.DataFrame:
+def frame(folder: str | os.PathLike[str] = "runs") -> "pd.DataFrame":
     """All results below a folder as one tidy table: a row for each trial, test set and evaluated step."""
+    import pandas as pd
+
     return pd.DataFrame(Store(folder).rows())
 
 
-def _read(path: Path, *entries: str, mend: str | None = None) -> dict[str, Any]:
-    """The JSON object in a file, which must have these entries; `mend` says what to do where it has not."""
-    mend = mend or f"remove the folder '{path.parent}' and run that trial again"
-    try:
-        held = json.loads(path.read_bytes())
-    except (OSError, ValueError, RecursionError) as error:  # no JSON, no text at all, or nested without end
-        raise PosattnError(f"'{path}' cannot be read ({error}): {mend}.") from None
-    require(isinstance(held, dict), f"'{path}' cannot be read ({kind_of(held)}, no object): {mend}.")
-    for entry in entries:
-        require(entry in held, f"'{path}' cannot be read (it has no '{entry}'): {mend}.")
-    return held
-
-
-def read_trial(path: Path) -> Any:
+def read_trial(path: Path) -> Runnable:
     """The trial that a file describes."""
-    _read(path)
+    read_json(path, fix=AGAIN.format(path.parent))
     try:
         return identity.read(path.read_bytes())
     except PosattnError as error:
-        raise PosattnError(
-            f"'{path}' cannot be read ({error}): remove the folder '{path.parent}' and run that trial again."
-        ) from None
-
-
-def _check_scores(path: Path, scores: Any) -> None:
-    mend = f"remove the folder '{path.parent}' and run that trial again"
-    require(isinstance(scores, list), f"'{path}' cannot be read (its scores are {kind_of(scores)}): {mend}.")
-    for at, score in enumerate(scores):
-        known = isinstance(score, dict) and isinstance(score.get("set"), str) and _whole(score.get("step"))
-        numbers = known and all(score.get(name) is None or _number(score[name]) for name in ("loss", "metric"))
-        require(
-            numbers,
-            f"'{path}' cannot be read (score {at} is {str(score)[:80]}, and it must have a set, a step, a loss and a "
-            f"metric): {mend}.",
-        )
-
-
-def _whole(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
+        raise PosattnError(f"'{path}' cannot be read ({error}): {AGAIN.format(path.parent)}.") from None
 
 
 def _check_format(path: Path, written: Any, mend: str) -> None:

@@ -13,9 +13,7 @@ from posattn.nn import PositionalTransformer, Selector, load
 from posattn.report.figures import FORMATS, attention_map, curves, rendered, weight_maps
 from posattn.report.page import page
 from posattn.studies.core import table
-from posattn.studies.core.computed import Computed
 from posattn.studies.core.results import Results
-from posattn.train import Trial
 from posattn.train.streams import stream
 
 
@@ -29,7 +27,7 @@ def write(results: Results, out: str | os.PathLike[str] = "runs") -> Path:
     figure = curves(results)
     for kind in FORMATS:
         write_whole(folder / f"curves.{kind}", rendered(figure, kind))
-    computed = any(isinstance(case.trial, Computed) for case in results.cases)
+    computed = any(not case.trial.trained for case in results.cases)
     dotted = "; dotted: computed, not trained" if computed else ""
     caption = f"Median over seeds with a band from the lowest to the highest; dashed: published{dotted}."
     learned = _learned(results, out)
@@ -43,12 +41,10 @@ def write(results: Results, out: str | os.PathLike[str] = "runs") -> Path:
 def _learned(results: Results, out: str | os.PathLike[str]) -> dict[str, tuple[str, bytes]]:
     """What the models of seed 0 have learned: a caption and a picture by the name of its file.
 
-    Of positional models one picture a task; of selectors all.
+    Of positional models one picture per task; of selectors all.
     """
     pictures: dict[str, tuple[str, bytes]] = {}
     for case in results.cases:
-        if not isinstance(case.trial, Trial):
-            continue
         path = Store(out).path(case.seeded(0)) / "weights.safetensors"
         if not path.is_file():  # a store that was passed on without weights
             continue
@@ -58,20 +54,19 @@ def _learned(results: Results, out: str | os.PathLike[str]) -> dict[str, tuple[s
             if isinstance(model, PositionalTransformer):
                 caption = f"Learned attention, {what}, seed 0: row i shows where node i reads from."
                 pictures[name] = caption, rendered(attention_map(model.attention(), what), "png")
-        elif isinstance(case.trial.model, Selector) and results.study.panels(results.preset):
+        elif isinstance(case.trial.architecture, Selector) and results.study.panels(results.preset):
             caption = (
                 f"Weights before and after training, {what}, seed 0. W has a column for every dimension of e_query, "
                 "V a row for every output; lines part tokens from positions."
             )
-            figure = weight_maps(_before_and_after(case.trial, path), what, dim=case.trial.model.dim)
+            sizes = case.trial.architecture
+            figure = weight_maps(_before_and_after(sizes, path), what, dim=sizes.dim)
             pictures["weights-" + re.sub(r"[^\w=]+", "-", case.arm)] = caption, rendered(figure, "png")
     return pictures
 
 
-def _before_and_after(trial: Trial, path: Path) -> dict[str, Tensor]:
+def _before_and_after(sizes: Selector, path: Path) -> dict[str, Tensor]:
     """W and V of a selector, as drawn for seed 0 and as trained."""
-    sizes = trial.model
-    assert isinstance(sizes, Selector)
     found: dict[str, Tensor] = {}
     shown = 4 * sizes.dim  # columns of V: a picture of all would not show the few that matter
     for when, held in (("start", sizes.init(stream(0, "weights"))), ("end", load(path).weights())):

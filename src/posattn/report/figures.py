@@ -13,7 +13,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from posattn.studies.core.computed import Computed
 from posattn.studies.core.results import Point, Results
 from posattn.studies.core.study import Panel
 
@@ -146,7 +145,7 @@ def _panel(points: list[Point], results: Results, panel: Axes, colours: dict[str
 
 def _computed(results: Results) -> set[str]:
     """Arms that are computed, where others are trained."""
-    found = {case.arm for case in results.cases if isinstance(case.trial, Computed)}
+    found = {case.arm for case in results.cases if not case.trial.trained}
     return found if any(case.arm not in found for case in results.cases) else set()
 
 

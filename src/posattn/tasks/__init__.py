@@ -9,25 +9,34 @@ True
 """
 
 import dataclasses
+import importlib
+import pkgutil
 from typing import Any
 
 from posattn.checks import choice, instance
 from posattn.errors import require, unknown
-from posattn.tasks.base import Shape, Task, check_described
-from posattn.tasks.khop import KHOP_TASKS, KHopInputs, KHopTask
-from posattn.tasks.mixed import MIXED_TASKS, MixedInputs, MixedTask
-from posattn.tasks.numeric import NUMERIC_TASKS, NumericTask
-from posattn.tasks.selection import SELECTION_TASKS, SelectionInputs, SelectionTask
+from posattn.tasks.base import FIXED, UNSCORED, Shape, Task, check_described
+from posattn.tasks.khop import KHopInputs, KHopTask
+from posattn.tasks.mixed import MixedInputs, MixedTask
+from posattn.tasks.numeric import NumericTask
+from posattn.tasks.selection import SelectionInputs, SelectionTask
 from posattn.tasks.shortest_path import ShortestPathTask
 
-REGISTRY: dict[str, Any] = {
-    task.name: task for task in (*NUMERIC_TASKS, ShortestPathTask(), *KHOP_TASKS, *MIXED_TASKS, *SELECTION_TASKS)
-}
+#: The order in which lists show the modules; those that are not named here come last.
+ORDER = ("numeric", "shortest_path", "khop", "mixed", "selection")
+
+
+def _discovered() -> dict[str, Any]:
+    """The tasks in `TASKS` of every module of this package, by name: a file that is put here needs nothing else."""
+    modules = sorted(module.name for module in pkgutil.iter_modules(__path__))
+    modules.sort(key=lambda name: ORDER.index(name) if name in ORDER else len(ORDER))
+    found = [importlib.import_module(f"{__name__}.{module}") for module in modules]
+    return {task.name: task for module in found for task in getattr(module, "TASKS", ())}
+
+
+REGISTRY: dict[str, Any] = _discovered()
 #: The tasks that posattn itself registers.
 OURS = dict(REGISTRY)
-
-#: What makes a task that task, and is no option.
-FIXED = ("name", "summary", "function", "nodes_per_number", "every_token", "operations", "version")
 
 
 def names() -> list[str]:
@@ -38,7 +47,9 @@ def names() -> list[str]:
 def register(task: Task) -> None:
     """Let `get`, and so every trial, know a task of your own; registering its name again replaces it.
 
-    A task is a frozen dataclass derived from `Task`. Often a `NumericTask` with a function of your own is enough:
+    A task is a frozen dataclass derived from `Task`. Its fields are its options, but for those marked `FIXED`, and
+    `Task.loss_key` says which trials of it may share a fleet. Often a `NumericTask` with a function of your own is
+    enough:
 
     >>> import torch
     >>> register(NumericTask(name="negate", summary="every number's negative", function=lambda x: -x))
@@ -61,15 +72,16 @@ def get(name: str, **options: Any) -> Any:
     """The task called `name`; options replace its fields, as in `get("sum", cumulative=False)`."""
     choice("task", name, REGISTRY)
     task = REGISTRY[name]
-    fields = [field.name for field in dataclasses.fields(task) if field.name not in FIXED]
     for option in options:
-        require(bool(fields), f"option '{option}': task '{name}' has no options. Leave it out.")
-        if option not in fields:
-            raise unknown(f"option of task '{name}'", option, fields)
-    return dataclasses.replace(task, **options)
+        if option not in task.options:
+            require(bool(task.options), f"option '{option}': task '{name}' has no options. Leave it out.")
+            raise unknown(f"option of task '{name}'", option, task.options)
+    return dataclasses.replace(task, **options) if options else task
 
 
 __all__ = [
+    "FIXED",
+    "UNSCORED",
     "KHopInputs",
     "KHopTask",
     "MixedInputs",

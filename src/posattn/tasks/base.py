@@ -1,5 +1,6 @@
 """What a task is: it samples inputs, knows the exact target, and owns loss, metric and the scored nodes."""
 
+import dataclasses
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -20,11 +21,20 @@ class Shape(NamedTuple):
     out_dim: int
 
 
+#: Metadata of a task's field that makes the task what it is, so that it cannot be given as an option.
+FIXED = {"option": False}
+#: Metadata of a field that neither loss nor metric reads: tasks that differ in nothing else may share a fleet.
+UNSCORED = {"scored": False}
+#: Fields that every task has. They are not options, and no score depends on them.
+DESCRIPTION = ("name", "summary", "version")
+
+
 class Task(ABC):
-    """Something to be computed.
+    """Something to be computed: a frozen dataclass, whose fields are its options.
 
     Losses and metrics take predictions and targets with any number of leading (replica) axes and return one value
-    for each of them, so that one model and a fleet of models are scored by the same line.
+    for each of them, so that one model and a fleet of models are scored by the same line. That line is one task's for
+    the whole fleet, and `loss_key` says which tasks agree on it.
     """
 
     name: str
@@ -32,6 +42,29 @@ class Task(ABC):
     metric_name: str
     #: Raised by whoever changes what a task computes: results of another version are other results.
     version: int = 1
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """The fields that `tasks.get(name, option=…)` may replace: all but those marked `FIXED`."""
+        task: Any = self  # a dataclass, as `tasks.register` makes sure
+        marks = {field.name: field.metadata for field in dataclasses.fields(task) if field.name not in DESCRIPTION}
+        return tuple(name for name, marked in marks.items() if marked.get("option", True))
+
+    @property
+    def loss_key(self) -> tuple[Any, ...]:
+        """What tasks must have in common to share a fleet: how they score, and every field that may enter a score.
+
+        A task that says nothing about that is safe: only fields marked `UNSCORED` are left out, and the mark holds for
+        the loss and the metric of the class that made it, not for those of a class derived from it.
+        """
+        task: Any = self
+        key: list[Any] = [type(task).loss, type(task).metric]
+        for field in dataclasses.fields(task):
+            owner: Any = next(kind for kind in type(task).__mro__ if field.name in inspect.get_annotations(kind))
+            marked = not field.metadata.get("scored", True) and [owner.loss, owner.metric] == key[:2]
+            if field.name not in DESCRIPTION and not marked:
+                key.append((field.name, getattr(task, field.name)))
+        return tuple(key)
 
     #: `sample(count, *, generator, ...)` draws `count` inputs and their exact targets. Its other options belong to
     #: the task; the same generator state gives the same data.

@@ -4,7 +4,7 @@ Two settings: `khop` (Back de Luca et al. 2025, Figs 3 and 5) and `khop-16` (San
 "Transformers, parallel computation, and logarithmic depth").
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import torch
@@ -13,7 +13,7 @@ from torch import Tensor
 
 from posattn.checks import keep_whole, switch, tensor, whole
 from posattn.errors import require
-from posattn.tasks.base import Task, check_described, check_inputs, drawing_device
+from posattn.tasks.base import UNSCORED, Task, check_described, check_inputs, drawing_device
 
 
 class KHopInputs(NamedTuple):
@@ -34,10 +34,10 @@ class KHopTask(Task):
 
     name: str = "khop"
     summary: str = "letter found by k induction hops, every position"
-    letters: int = 5
-    held_out_letters: int = 5
-    max_hops: int = 3
-    characters: int = 98
+    letters: int = field(default=5, metadata=UNSCORED)
+    held_out_letters: int = field(default=5, metadata=UNSCORED)
+    max_hops: int = field(default=3, metadata=UNSCORED)
+    characters: int = field(default=98, metadata=UNSCORED)
 
     metric_name = "token accuracy"
 
@@ -174,7 +174,7 @@ class KHopTask(Task):
         return f"1 {text} → _ {shown}"
 
 
-KHOP_TASKS = (
+TASKS = (
     KHopTask(),
     KHopTask(
         name="khop-16",

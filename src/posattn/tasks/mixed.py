@@ -8,7 +8,7 @@ asks for the min, sum or max of the values of four labels:
 90 characters (the blanks between labels above are for the reader), then the 8 values in the labels' order.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import torch
@@ -17,7 +17,7 @@ from torch import Tensor
 
 from posattn.checks import choice, finite, switch
 from posattn.errors import require
-from posattn.tasks.base import Task, check_described, check_inputs, check_scored, drawing_device
+from posattn.tasks.base import FIXED, UNSCORED, Task, check_described, check_inputs, check_scored, drawing_device
 from posattn.tasks.intervals import sample_numbers
 
 LABEL_GLYPHS = "ABDEGHIJKLMNOPQRSTUV" + "WXYZΓΔΘΛΞΠΣΦΨΩαβγδεζ"  # ids 1–20 for training, 21–40 held out
@@ -50,7 +50,7 @@ class MixedTask(Task):
 
     name: str
     summary: str
-    operations: tuple[str, ...]
+    operations: tuple[str, ...] = field(metadata=FIXED | UNSCORED)
 
     metric_name = "MAPE"
 
@@ -197,7 +197,7 @@ def _question(
     return text
 
 
-MIXED_TASKS = (
+TASKS = (
     MixedTask("mixed-min", "minimum of the labelled values a text asks for", ("min",)),
     MixedTask("mixed-sum", "sum of the labelled values a text asks for", ("sum",)),
     MixedTask("mixed-multitask", "min or max, as the text says", ("min", "max")),

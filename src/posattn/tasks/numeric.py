@@ -14,7 +14,16 @@ from torch import Tensor
 
 from posattn.checks import choice, keep_switches, keep_whole, whole
 from posattn.errors import require
-from posattn.tasks.base import Shape, Task, check_described, check_numbers, check_scored, drawing_device
+from posattn.tasks.base import (
+    FIXED,
+    UNSCORED,
+    Shape,
+    Task,
+    check_described,
+    check_numbers,
+    check_scored,
+    drawing_device,
+)
 from posattn.tasks.intervals import sample_numbers
 
 #: A sample counts as solved when every output is within this much of the target, relative plus absolute.
@@ -36,12 +45,12 @@ class PlacedNumbers(NamedTuple):
 
 @dataclass(frozen=True)
 class NumericTask(Task):
-    """`function` of a list of numbers, one result a node. Functions that add do it in float64; targets round once."""
+    """`function` of a list of numbers, one result per node. Functions that add do it in float64; targets round once."""
 
     name: str
     summary: str
-    function: ListFunction
-    nodes_per_number: int = 1
+    function: ListFunction = field(metadata=FIXED | UNSCORED)
+    nodes_per_number: int = field(default=1, metadata=FIXED | UNSCORED)
     version: int = field(default=1, kw_only=True)
 
     metric_name = "accuracy"
@@ -134,7 +143,7 @@ class NumericTask(Task):
 class PrefixTask(NumericTask):
     """`function` of every prefix, or with `cumulative=False` of the whole list (the last prefix) at every node."""
 
-    cumulative: bool = True
+    cumulative: bool = field(default=True, metadata=UNSCORED)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -198,7 +207,7 @@ def _cumulative_min_sum(x: Tensor) -> Tensor:
     return torch.cat([best, best], dim=-1)
 
 
-NUMERIC_TASKS = (
+TASKS = (
     PrefixTask("sum", "sum of each prefix", _cumulative_sum),
     PrefixTask("min", "minimum of each prefix", _cumulative_min),
     PrefixTask("max", "maximum of each prefix", _cumulative_max),

@@ -1,10 +1,10 @@
 """Sparse token selection: average the q tokens you are told to.
 
-`selection` is STS_q of Wang et al. 2024 (arXiv 2406.06893): one subset a sample. `sparse-averaging` is q-sparse
+`selection` is STS_q of Wang et al. 2024 (arXiv 2406.06893): one subset per sample. `sparse-averaging` is q-sparse
 averaging of Sanford, Hsu, Telgarsky 2023: every token has a subset of its own.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import torch
@@ -13,13 +13,13 @@ from torch import Tensor
 
 from posattn.checks import choice, finite, keep_real, keep_switches, whole
 from posattn.errors import require
-from posattn.tasks.base import Task, check_described, check_dtype, check_inputs, check_scored, drawing_device
+from posattn.tasks.base import FIXED, Task, check_described, check_dtype, check_inputs, check_scored, drawing_device
 
 REDRAWS = ("sample", "step")
 
 
 class SelectionInputs(NamedTuple):
-    """Tokens, and the places of those to average: (batch, q), or (batch, tokens, q) with a subset a token.
+    """Tokens, and the places of those to average: (batch, q), or (batch, tokens, q) with a subset per token.
 
     `key` names the positional encoding that a model with stochastic encodings draws for the sample; the target does
     not depend on it.
@@ -36,7 +36,7 @@ class SelectionTask(Task):
 
     name: str
     summary: str
-    every_token: bool = False
+    every_token: bool = field(default=False, metadata=FIXED)
     kappa: float = 0.5
 
     metric_name = "squared error"
@@ -131,7 +131,7 @@ def _averages(inputs: SelectionInputs) -> Float[Tensor, "batch *tokens dim"]:
     return chosen.unflatten(1, tuple(subset.shape[1:])).double().mean(dim=-2).to(x.dtype)
 
 
-SELECTION_TASKS = (
+TASKS = (
     SelectionTask("selection", "average of the q tokens in a given subset"),
     SelectionTask("sparse-averaging", "the same, every token with its own subset", every_token=True),
 )

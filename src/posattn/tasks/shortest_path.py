@@ -146,3 +146,6 @@ def _pairs(order: Int[Tensor, "count nodes"]) -> tuple[Int[Tensor, "count pairs"
 def _upper(matrix: Tensor) -> tuple[Tensor, Tensor]:
     row, column = torch.triu_indices(matrix.shape[-1], matrix.shape[-1], 1, device=matrix.device)
     return row, column
+
+
+TASKS = (ShortestPathTask(),)

@@ -11,19 +11,14 @@ A value that a class works out by itself, as the width of an encoding, counts as
 """
 
 import dataclasses
-import hashlib
 import json
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
-import numpy as np
-
 from posattn.errors import PosattnError, kind_of, require, unknown
+from posattn.train.options import BY_NAME, frozen, named, same
 
 SCHEMA = 2
-#: Options may be nested so deep; text that nests deeper is no trial.
-DEEPEST = 20
-
 #: Entries of a trial whose own entries are fields, too.
 PARTS = ("data", "optimiser", "evaluation")
 
@@ -49,40 +44,29 @@ def read(text: str | bytes) -> Any:
     return KINDS[kind].from_json(text)
 
 
-def identify(differing: Mapping[str, Any]) -> str:
-    """Sixteen hex digits of the SHA-256 of the canonical JSON of what differs from the defaults (`reduced`)."""
-    return hashlib.sha256(dumps({"schema": SCHEMA} | dict(differing)).encode()).hexdigest()[:16]
-
-
 def described(value: Any) -> Any:
     """All fields of a dataclass, at every depth, with the `kind` of those that have one."""
     if not dataclasses.is_dataclass(value):
         return value
-    return _kind(value) | {field.name: described(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    found = {"kind": getattr(value, "kind", None)} if hasattr(value, "kind") else {}
+    for field in dataclasses.fields(value):
+        held = getattr(value, field.name)
+        found[field.name] = {one.name: one.options for one in held} if field.metadata == BY_NAME else described(held)
+    return found
 
 
 def reduced(value: Any) -> Any:
     """The fields of a dataclass that have no default or differ from it, at every depth."""
     if not dataclasses.is_dataclass(value):
         return value
-    found = _kind(value)
+    found = {"kind": getattr(value, "kind", None)} if hasattr(value, "kind") else {}
     for field in dataclasses.fields(value):
         held = getattr(value, field.name)
         usual = field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
-        differing = reduced(held)
-        if usual is dataclasses.MISSING or not same(differing, reduced(usual)):
+        differing = {one.name: one.options for one in held} if field.metadata == BY_NAME else reduced(held)
+        if usual is dataclasses.MISSING or not same(differing, {} if field.metadata == BY_NAME else reduced(usual)):
             found[field.name] = differing
     return found
-
-
-def _kind(value: Any) -> dict[str, Any]:
-    return {"kind": value.kind} if hasattr(value, "kind") else {}
-
-
-def same(first: Any, second: Any) -> bool:
-    """Whether two values are written alike: 2 and 2.0 are, 1 and True are not."""
-    plain = type(first) is type(second) and isinstance(first, str | int | float | None)
-    return bool(first == second) and (plain or dumps(first) == dumps(second))
 
 
 def dumps(value: Any) -> str:
@@ -140,20 +124,5 @@ def settle(part: Any) -> None:
     for field in dataclasses.fields(part):
         value = getattr(part, field.name)
         if not dataclasses.is_dataclass(value):
-            object.__setattr__(part, field.name, frozen(field.name, value))
-
-
-def frozen(name: str, value: Any, depth: int = 0) -> Any:
-    """A copy that nobody else can change: lists become tuples and NumPy's scalars Python's, at any depth."""
-    require(depth <= DEEPEST, f"{name} is nested more than {DEEPEST} levels deep: make it flat.")
-    if isinstance(value, Mapping):
-        return {str(key): frozen(str(key), entry, depth + 1) for key, entry in value.items()}
-    if isinstance(value, (np.generic, np.ndarray)):
-        return frozen(name, value.tolist(), depth + 1)
-    if isinstance(value, (list, tuple, range)):
-        return tuple(frozen(name, entry, depth + 1) for entry in value)
-    require(
-        value is None or isinstance(value, (bool, int, float, str)),
-        f"{name} is {kind_of(value)}: a trial holds numbers, text, True, False, None, and lists and dicts of those.",
-    )
-    return value
+            settled = named(value) if field.metadata == BY_NAME else frozen(field.name, value)
+            object.__setattr__(part, field.name, settled)

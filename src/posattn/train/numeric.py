@@ -10,11 +10,13 @@ from torch import Tensor
 from posattn import tasks
 from posattn.errors import PosattnError, require, unknown
 from posattn.nn import Positional, Standard
-from posattn.tasks.numeric import NUMERIC_TASKS, NumericTask
+from posattn.tasks.numeric import TASKS, NumericTask
 from posattn.train.fleet.data import draw
 from posattn.train.fleet.evaluate import Score
+from posattn.train.options import TestSet
+from posattn.train.settings import Data, Evaluation, Optimiser
 from posattn.train.streams import stream
-from posattn.train.trial import Data, Evaluation, Optimiser, Trial
+from posattn.train.trial import Trial
 
 MODELS = ("positional", "homogeneous", "standard")
 #: Numbers that training sees lie in ± this.
@@ -24,8 +26,8 @@ RANGE = 2.0
 def numeric_task(name: str) -> NumericTask:
     """The task of this name, which must be one on lists of numbers."""
     found = tasks.get(name)
-    if not any(found.name == numeric.name for numeric in NUMERIC_TASKS):
-        names = ", ".join(numeric.name for numeric in NUMERIC_TASKS)
+    if not any(found.name == numeric.name for numeric in TASKS):
+        names = ", ".join(numeric.name for numeric in TASKS)
         raise PosattnError(f"task '{name}' is not a list of numbers: this command takes {names}.")
     return found
 
@@ -75,7 +77,7 @@ def numeric_trials(
     scales: tuple[int, ...],
     precision: str,
 ) -> list[Trial]:
-    """One trial a seed, with floor(log2 nodes) + 1 layers."""
+    """One trial per seed, with floor(log2 nodes) + 1 layers."""
     found = numeric_task(task)
     if model not in MODELS:
         raise unknown("model", model, MODELS)
@@ -85,7 +87,7 @@ def numeric_trials(
     sizes = {"length": nodes, "layers": None}
     architecture = Standard(**sizes) if model == "standard" else Positional(bias=model == "positional", **sizes)
     inside = options_at_scale(length, 1)
-    sets = {f"c={scale}": options_at_scale(length, scale) for scale in scales}
+    sets = tuple(TestSet(f"c={scale}", options_at_scale(length, scale)) for scale in scales)
     return [
         Trial(
             task=task,

@@ -1,22 +1,21 @@
 """What a study shows beside trained models without training it: compiled programs, closed forms."""
 
 import dataclasses
-import json
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import torch
 
-from posattn.engine import Store
 from posattn.train import identity
-from posattn.version import __version__
+from posattn.train.runnable import Outcome, Report, Runnable, execute
 
 
 @dataclass(frozen=True, kw_only=True)
-class Computed(ABC):
+class Computed(Runnable):
     """A trial whose scores are computed: a frozen dataclass, kept in the store like any other trial."""
 
+    trained: ClassVar[bool] = False
     kind: ClassVar[str]
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -25,8 +24,8 @@ class Computed(ABC):
             identity.register(cls)
 
     @property
-    def id(self) -> str:
-        return identity.identify(identity.reduced(self))
+    def title(self) -> str:
+        return self.kind
 
     @property
     def labels(self) -> dict[str, Any]:
@@ -47,13 +46,7 @@ class Computed(ABC):
             raise identity.no_trial(text, error) from None
         return found
 
-    @property
-    @abstractmethod
-    def test_sets(self) -> list[str]:
-        """The names of its scores."""
-
     def seeded(self, seed: int) -> "Computed":
-        """The one for a seed; where chance has no part, it is the same for all."""
         return self
 
     @abstractmethod
@@ -61,11 +54,6 @@ class Computed(ABC):
         """One entry with set, step, loss and metric for every score."""
 
 
-def evaluate(trial: Computed, store: Store) -> None:
-    """Compute a trial's scores and keep them, where the store does not hold them yet."""
-    store.prepare()
-    if store.finished(trial):
-        return
-    about = {"device": "cpu", "fleet": 1, "seconds": 0.0, "version": __version__, "torch": torch.__version__}
-    found = {"scores": trial.scores(), "diverged_at": None}
-    store.write(trial, None, found | json.loads(json.dumps(about, default=str)))
+@execute.register
+def _(trial: Computed, *, device: torch.device, report: Report) -> Outcome:
+    return Outcome(scores=trial.scores())

@@ -14,17 +14,13 @@ from typing import Any
 
 import torch
 
-from posattn import checks, engine
-from posattn.engine import Reporter, Store
+from posattn import checks
+from posattn.engine import Engine, Reporter, Store, attempt
 from posattn.errors import PosattnError, require
 from posattn.files import write_whole
-from posattn.studies.core import computed, record
-from posattn.studies.core.computed import Computed
+from posattn.studies.core import record
 from posattn.studies.core.record import Record
 from posattn.studies.core.study import Case, Study, get
-from posattn.train import Trial
-from posattn.train.language.fine_tune import LanguageTrial
-from posattn.train.language.pretrained import Unreachable
 from posattn.version import __version__
 
 
@@ -94,11 +90,13 @@ def run(
     out: str | os.PathLike[str] = "runs",
     reporter: Reporter | None = None,
     keep: bool = False,
+    engine: Engine | None = None,
 ) -> Results:
     """Train what is missing, write down what was asked for, and read the results back from the store.
 
     They are all that the store has of the study at this preset and with these options, from earlier runs too. Where
-    `arms` names a language model and none is given, it is that of the earlier run.
+    `arms` names a language model and none is given, it is that of the earlier run. `engine` runs the trials, where
+    that is not this process.
     """
     checks.instance("study", study, Study, fix="pass a study, as posattn.studies.get('ood-scale')")
     tasks = tuple(dict.fromkeys(checks.several("tasks", tasks, str, fix="give a tuple of task names")))
@@ -108,17 +106,9 @@ def run(
         study = study if older.language_model is None else study.using(older.language_model)
     cases, count = study.chosen(tasks, preset, arms), study.seed_count(preset, seeds)
     trials = [(case, case.seeded(seed)) for case in cases for seed in range(count)]
-    trained = [trial for _, trial in trials if isinstance(trial, Trial)]
-    store = engine.run(trained, out=out, device=device, reporter=reporter, keep=keep)
-    left_out: dict[str, str] = {}
-    for case, trial in trials:
-        if isinstance(trial, Computed):
-            computed.evaluate(trial, store)
-        if isinstance(trial, LanguageTrial) and case.arm not in left_out:
-            try:
-                engine.fine_tune(trial, out=out, device=device, reporter=reporter)
-            except Unreachable as reason:
-                left_out[case.arm] = str(reason)
+    every = [trial for _, trial in trials]
+    store, missing = attempt(every, out=out, device=device, reporter=reporter, keep=keep, engine=engine)
+    left_out = {case.arm: missing[trial.id] for case, trial in trials if trial.id in missing}
     asked = Record(
         study=study.name,
         preset=preset,
@@ -128,7 +118,7 @@ def run(
         seeds={case.arm: count for case in cases if case.arm not in left_out},
         left_out=left_out,
     )
-    readers = {case.arm for case in study.chosen(tasks, preset) if isinstance(case.trial, LanguageTrial)}
+    readers = {case.arm for case in study.chosen(tasks, preset) if case.trial.needs is not None}
     # Read again: another model may have been added while this one was trained.
     asked = asked.joined(_older(store, study.name, strict=bool(arms)), readers=readers)
     require(
@@ -164,7 +154,7 @@ def results(name: str, out: str | os.PathLike[str] = "runs") -> Results:
     counts: dict[str, dict[str, int]] = {}
     finished: list[tuple[Case, tuple[int, ...]]] = []
     for task in study.tasks:
-        for case in study.cases(task, made.preset):
+        for case in study.cases_of(task, made.preset):
             seeds = _seeds(case, store, made)
             if seeds:
                 finished.append((case, seeds))

@@ -1,6 +1,5 @@
 """What a study is: which trials answer which question, and what was published for them."""
 
-import dataclasses
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -11,9 +10,7 @@ from typing import Any, ClassVar, TypeVar
 
 from posattn import checks, published
 from posattn.errors import PosattnError, require, unknown
-from posattn.studies.core.computed import Computed
-from posattn.train import Trial
-from posattn.train.language.fine_tune import LanguageTrial
+from posattn.train.runnable import Runnable
 
 #: Among the values of a choice: any number above 0.
 NUMBER = "a number"
@@ -36,21 +33,21 @@ class Case:
 
     task: str
     arm: str
-    trial: Trial | LanguageTrial | Computed
+    trial: Runnable
     x: float | None = None
     reference: Mapping[str, Any] = field(default_factory=dict)
     divisor: float = 1.0
 
-    def seeded(self, seed: int) -> Trial | LanguageTrial | Computed:
-        if isinstance(self.trial, Computed):
-            return self.trial.seeded(seed)
-        return dataclasses.replace(self.trial, seed=seed)
+    def seeded(self, seed: int) -> Runnable:
+        """The trial of one seed, made once: its id is asked for again and again."""
+        made = self.__dict__.setdefault("_seeded", {})
+        if seed not in made:
+            made[seed] = self.trial.seeded(seed)
+        return made[seed]
 
     @property
     def test_sets(self) -> list[str]:
-        if isinstance(self.trial, Trial):
-            return list(self.trial.evaluation.sets)
-        return self.trial.test_sets if isinstance(self.trial, Computed) else list(self.trial.sets)
+        return [one.name for one in self.trial.test_sets]
 
     def published(self, test_set: str) -> list[float]:
         """Published figures for one of the case's test sets, one a run."""
@@ -114,6 +111,7 @@ class Study(ABC):
             if value not in self.choices[name] and not (NUMBER in self.choices[name] and _positive(value)):
                 raise unknown(f"value of option {name}", value, self.choices[name])
         study = copy(self)
+        study.__dict__.pop("_cases", None)
         study.chosen_values = {name: value for name, value in values.items() if value != self.choices[name][0]}
         return study
 
@@ -140,6 +138,13 @@ class Study(ABC):
     def cases(self, task: str, preset: str) -> list[Case]:
         """The cases of one task."""
 
+    def cases_of(self, task: str, preset: str) -> list[Case]:
+        """`cases`, worked out once for each task and preset."""
+        made = self.__dict__.setdefault("_cases", {})
+        if (task, preset) not in made:
+            made[task, preset] = self.cases(task, preset)
+        return made[task, preset]
+
     def derive(self, case: Case, rows: list[dict[str, Any]], weights: Path) -> Mapping[str, float]:
         """Figures of a finished trial, from its last scores and its weights, for a study that shows no scores."""
         raise NotImplementedError
@@ -149,7 +154,7 @@ class Study(ABC):
         checks.choice("preset", preset, PRESETS)
         for task in tasks:
             checks.choice(f"task of study '{self.name}'", task, self.tasks)
-        cases = [case for task in tasks or self.tasks for case in self.cases(task, preset)]
+        cases = [case for task in tasks or self.tasks for case in self.cases_of(task, preset)]
         known = list(dict.fromkeys(case.arm for case in cases))
         for arm in arms:
             if arm not in known:

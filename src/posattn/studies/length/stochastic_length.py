@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from posattn.nn import RandomPlaces
 from posattn.studies.core.study import Case, Study, register
 from posattn.studies.positional.numeric import RANGE
-from posattn.train import Data, Evaluation, Optimiser, Trial
+from posattn.train import Data, Evaluation, Optimiser, TestSet, Trial
 
 TRAINED = tuple(range(2, 9))
 TESTED = {"smoke": (8, 12), "quick": (8, 12, 16, 32), "paper": (8, 10, 12, 16, 24, 32)}
@@ -80,7 +80,7 @@ class StochasticLength(Study):
                 ),
                 evaluation=Evaluation(
                     samples=protocol.test_samples,
-                    sets={f"length {length}": options | {"length": length} for length in TESTED[preset]},
+                    sets=[TestSet(f"length {length}", options | {"length": length}) for length in TESTED[preset]],
                 ),
             )
             found.append(Case(task=task, arm=arm, trial=trial))

@@ -12,6 +12,7 @@ import dataclasses
 
 from posattn.studies.core.study import Case, Study, register
 from posattn.studies.positional.numeric import PROTOCOLS, RANGE, TASKS, models, trial
+from posattn.train import TestSet
 
 
 @register
@@ -27,10 +28,10 @@ class Accuracy(Study):
 
     def cases(self, task: str, preset: str) -> list[Case]:
         protocol = PROTOCOLS[preset]
-        sets = {
-            f"c={scale}": {"length": 8, "low": -RANGE * scale, "high": RANGE * scale, "integers": True}
+        sets = tuple(
+            TestSet(f"c={scale}", {"length": 8, "low": -RANGE * scale, "high": RANGE * scale, "integers": True})
             for scale in protocol.scales
-        }
+        )
         cases = []
         for arm, model in models(protocol).items():
             usual = trial(task, model, protocol)

@@ -66,7 +66,7 @@ class BoundsVsGap(Study):
 
     def derive(self, case: Case, rows: list[dict[str, Any]], weights: Path) -> Mapping[str, float]:
         losses = {row["set"]: row["loss"] for row in rows}
-        found = bounds.terms(load(weights), samples=case.trial.data.samples)  # type: ignore[union-attr]
+        found = bounds.terms(load(weights), samples=rows[0]["data.samples"])
         return {
             "gap": abs(losses["c=1"] - losses["train"]),
             "bound": 10**found.total,

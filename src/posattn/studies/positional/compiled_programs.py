@@ -1,7 +1,7 @@
 """Compiled programs as one more model of a study: nothing is trained, the weights are right from the start."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, ClassVar
 
 import torch
@@ -11,8 +11,8 @@ from posattn.compile import Compiled, compile, library
 from posattn.studies.core.computed import Computed
 from posattn.train import identity
 from posattn.train.fleet.data import draw
+from posattn.train.options import BY_NAME, Sets, TestSets, named
 from posattn.train.streams import stream
-from posattn.train.trial import Options
 
 #: The library's program for every task that has one.
 PROGRAMS = {"sum": "cumsum", "min": "cummin", "max": "cummax", "median": "cummedian", "sort": "sort"}
@@ -29,7 +29,7 @@ class ExactTrial(Computed):
     length: int
     domain: float
     samples: int
-    sets: Mapping[str, Options] = field(default_factory=dict)
+    sets: Sets = field(default=(), metadata=BY_NAME)
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -39,9 +39,9 @@ class ExactTrial(Computed):
     def labels(self) -> dict[str, Any]:
         return super().labels | {"program": PROGRAMS[self.task]}
 
-    @property
-    def test_sets(self) -> list[str]:
-        return list(self.sets)
+    @cached_property
+    def test_sets(self) -> TestSets:
+        return named(self.sets)
 
     def seeded(self, seed: int) -> "ExactTrial":
         return replace(self, seed=seed)
@@ -53,10 +53,10 @@ class ExactTrial(Computed):
         """Those of the compiled model on the test sets."""
         task, model = tasks.get(self.task), self.compiled()
         found: list[dict[str, Any]] = []
-        for name, options in self.sets.items():
-            generator = stream(self.seed, f"test set {name}")
-            x, y = draw(task, self.samples, options, generator, torch.float32)
+        for one in self.test_sets:
+            generator = stream(self.seed, f"test set {one.name}")
+            x, y = draw(task, self.samples, one.options, generator, torch.float32)
             guess = model(x)
             loss, metric = task.loss(guess, y).item(), task.metric(guess, y).item()
-            found.append({"set": name, "step": 0, "loss": loss, "metric": metric})
+            found.append({"set": one.name, "step": 0, "loss": loss, "metric": metric})
         return found

@@ -6,13 +6,11 @@ versions that knew the erf form alone are those of `--option gelu=erf`. On a GPU
 TF32, which is 1.5 times (positional) to 1.8 times (standard) as fast as float32.
 """
 
-from typing import Any
-
 from posattn import tasks
 from posattn.errors import require
 from posattn.nn import GPTArchitecture
 from posattn.studies.core.study import Case, Study
-from posattn.train import Data, Evaluation, Optimiser, Trial
+from posattn.train import Data, Evaluation, Optimiser, TestSet, Trial
 
 DEPTHS = {
     "smoke": {"standard": (1, 2), "positional": (1, 2)},
@@ -74,11 +72,11 @@ def trial(task: str, preset: str, *, layers: int, positional: bool, gelu: str) -
         positional=positional,
         gelu=gelu,
     )
-    sets: dict[str, dict[str, Any]] = {"validation": {}}
+    sets = [TestSet("validation")]
     if task == "khop":
-        sets["held-out letters"] = {"held_out": True}
+        sets.append(TestSet("held-out letters", {"held_out": True}))
     else:
-        sets |= {f"k={hops}": {"hops": hops} for hops in HOPS}
+        sets += [TestSet(f"k={hops}", {"hops": hops}) for hops in HOPS]
     return Trial(
         task=task,
         model=model,

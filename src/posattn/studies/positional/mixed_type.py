@@ -9,12 +9,10 @@ reads the same samples as text: `gpt2-large` in the paper preset, any causal lan
 in all of them.
 """
 
-from typing import Any
-
 from posattn.nn import Architecture, MixedPositional, MixedStandard
 from posattn.studies.core.study import Case, Study, register
-from posattn.train import Data, Evaluation, Optimiser, Trial
-from posattn.train.language.fine_tune import LanguageTrial
+from posattn.train import Data, Evaluation, Optimiser, TestSet, Trial
+from posattn.train.language.trial import LanguageTrial
 
 RANGE = 5.0
 SETTINGS = {  # samples, batch, steps, test samples, scales
@@ -46,8 +44,8 @@ class MixedType(Study):
 
     def cases(self, task: str, preset: str) -> list[Case]:
         samples, batch, steps, tested, scales = SETTINGS[preset]
-        sets: dict[str, dict[str, Any]] = {"validation": {"low": 0.0, "high": RANGE}}
-        sets |= {f"c={scale}": {"low": 0.0, "high": RANGE * scale, "held_out": True} for scale in scales}
+        sets = [TestSet("validation", {"low": 0.0, "high": RANGE})]
+        sets += [TestSet(f"c={c}", {"low": 0.0, "high": RANGE * c, "held_out": True}) for c in scales]
         models: dict[str, Architecture] = {
             "standard": MixedStandard(),
             "positional": MixedPositional(),

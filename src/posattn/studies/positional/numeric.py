@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from posattn.nn import Architecture, Positional, Standard
-from posattn.train import Data, Evaluation, Optimiser, Trial
+from posattn.train import Data, Evaluation, Optimiser, TestSet, Trial
 
 TASKS = ("sum", "min", "median", "sort", "max-subarray")
 RANGE = 2.0  # training numbers lie in ± this
@@ -68,14 +68,13 @@ def models(protocol: Protocol, **options: Any) -> dict[str, Architecture]:
     }
 
 
-def test_sets(protocol: Protocol, **options: Any) -> dict[str, dict[str, Any]]:
+def test_sets(protocol: Protocol, **options: Any) -> tuple[TestSet, ...]:
     """A validation set from the training range, and [−2c, 2c] for every scale, redrawn by the paper's rule."""
-    sets: dict[str, dict[str, Any]] = {"validation": {"low": -RANGE, "high": RANGE} | options}
+    sets = [TestSet("validation", {"low": -RANGE, "high": RANGE} | options)]
     for scale in protocol.scales:
-        sets[f"c={scale}"] = {"low": -RANGE * scale, "high": RANGE * scale} | options
-        if scale > 1:
-            sets[f"c={scale}"]["avoid"] = (-RANGE, RANGE)
-    return sets
+        beyond = {"avoid": (-RANGE, RANGE)} if scale > 1 else {}
+        sets.append(TestSet(f"c={scale}", {"low": -RANGE * scale, "high": RANGE * scale} | options | beyond))
+    return tuple(sets)
 
 
 def trial(task: str, model: Architecture, protocol: Protocol, *, length: int = 8, **changes: Any) -> Trial:

@@ -11,6 +11,7 @@ import dataclasses
 
 from posattn.studies.core.study import Case, Study, register
 from posattn.studies.positional.numeric import PROTOCOLS, TASKS, models, test_sets, trial
+from posattn.train import TestSet
 
 LENGTHS = tuple(range(1, 9))
 
@@ -41,11 +42,11 @@ class VariableLength(Study):
             data = dataclasses.replace(
                 usual.data, samples=samples, batch=min(batch, samples // 8), lengths=LENGTHS, options=options
             )
-            sets = {
-                f"{name}, length {length}": where
+            sets = tuple(
+                TestSet(f"{one.name}, length {length}", one.options)
                 for length in LENGTHS
-                for name, where in test_sets(protocol, length=length).items()
-            }
+                for one in test_sets(protocol, length=length)
+            )
             changed = dataclasses.replace(
                 usual,
                 data=data,

@@ -2,12 +2,14 @@
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 
 from posattn.studies.core.computed import Computed
 from posattn.theory import selection
+from posattn.train.options import TestSet, TestSets
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,15 +38,12 @@ class Descent(Computed):
     def labels(self) -> dict[str, Any]:
         return {"task": "selection", "optimiser": {"steps": self.steps}}
 
-    @property
-    def sets(self) -> dict[str, tuple[int, int]]:
-        """T and q of every test set."""
+    @cached_property
+    def test_sets(self) -> TestSets:
+        """T and q of every test set, named as a selector's samples name them."""
         longer = {f"T={length}": (length, self.q) for length in self.lengths}
-        return {"validation": (self.T, self.q)} | longer | {f"q={size}": (self.T, size) for size in self.subsets}
-
-    @property
-    def test_sets(self) -> list[str]:
-        return list(self.sets)
+        sizes = {"validation": (self.T, self.q)} | longer | {f"q={size}": (self.T, size) for size in self.subsets}
+        return TestSets(TestSet(name, {"length": T, "subset_size": q}) for name, (T, q) in sizes.items())
 
     def scores(self) -> list[dict[str, Any]]:
         dropped = np.arange(self.steps) >= np.ceil(self.drop_from * self.steps)
@@ -52,10 +51,10 @@ class Descent(Computed):
         run = selection.trajectory(
             T=self.T, q=self.q, d=self.d, eta=eta, steps=self.steps, kappa=self.kappa, every=self.every
         )
-        losses = {
-            name: np.asarray(selection.loss(run.v, run.g, T=T, q=q, d=self.d, kappa=self.kappa))
-            for name, (T, q) in self.sets.items()
-        }
+        losses = {}
+        for one in self.test_sets:
+            sizes = {"T": one.options["length"], "q": one.options["subset_size"], "d": self.d}
+            losses[one.name] = np.asarray(selection.loss(run.v, run.g, **sizes, kappa=self.kappa))
         # V = v·[I, 0] and W = g·[0, I − 11ᵀ/T]
         along = {"cosine W": (run.g > 0) * np.sqrt((self.T - 1) / self.T), "cosine V": 1.0 * (run.v > 0)}
         return [
@@ -71,9 +70,9 @@ class Slope(Descent):
 
     kind = "predicted slope"
 
-    @property
-    def test_sets(self) -> list[str]:
-        return ["validation"]
+    @cached_property
+    def test_sets(self) -> TestSets:
+        return TestSets([TestSet("validation", {"length": self.T, "subset_size": self.q})])
 
     def scores(self) -> list[dict[str, Any]]:
         drop = math.ceil(self.drop_from * self.steps)
@@ -102,9 +101,9 @@ class Floor(Computed):
     def labels(self) -> dict[str, Any]:
         return super().labels | {"task": "selection"}
 
-    @property
-    def test_sets(self) -> list[str]:
-        return ["validation"]
+    @cached_property
+    def test_sets(self) -> TestSets:
+        return TestSets([TestSet("validation", {"length": self.T, "subset_size": self.q})])
 
     def scores(self) -> list[dict[str, Any]]:
         floor = selection.fcn_floor(self.width, T=self.T, q=self.q, d=self.d, kappa=self.kappa)

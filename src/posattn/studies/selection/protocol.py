@@ -11,7 +11,7 @@ from typing import Any
 from posattn.nn import Selector
 from posattn.studies.core.study import NUMBER, Case, Study
 from posattn.studies.selection.closed_form import Descent, Slope
-from posattn.train import Data, Evaluation, Optimiser, Trial
+from posattn.train import Data, Evaluation, Optimiser, TestSet, Trial
 
 #: Batches that are drawn at once; all of them are fresh.
 DRAWN_TOGETHER = 50
@@ -174,7 +174,7 @@ def sizes(protocol: Protocol, **changes: Any) -> dict[str, Any]:
     return {"length": protocol.length, "subset_size": protocol.subset, "dim": protocol.dim} | changes
 
 
-def test_sets(protocol: Protocol, *, longer: bool) -> dict[str, dict[str, Any]]:
+def test_sets(protocol: Protocol, *, longer: bool) -> list[TestSet]:
     """The sizes of the training, more tokens where the encodings allow it, and other subset sizes.
 
     Encodings are drawn anew for every sample of a test set, however training redraws them.
@@ -182,4 +182,4 @@ def test_sets(protocol: Protocol, *, longer: bool) -> dict[str, dict[str, Any]]:
     lengths = {f"T={length}": {"length": length} for length in protocol.lengths if longer}
     subsets = {f"q={size}": {"subset_size": size} for size in protocol.subsets}
     changes: dict[str, dict[str, Any]] = {"validation": {}} | lengths | subsets
-    return {name: sizes(protocol, redraw="sample", **change) for name, change in changes.items()}
+    return [TestSet(name, sizes(protocol, redraw="sample", **change)) for name, change in changes.items()]

@@ -17,12 +17,11 @@ import torch
 
 from posattn import tasks
 from posattn.nn import FullyConnected, Model, load
-from posattn.studies.core.computed import Computed
 from posattn.studies.core.study import Case, register
 from posattn.studies.selection.closed_form import Floor
 from posattn.studies.selection.protocol import PROTOCOLS, SelectionStudy, data, sizes
 from posattn.theory.selection import fcn_floor
-from posattn.train import Evaluation, Optimiser, Trial
+from posattn.train import Evaluation, Optimiser, TestSet, Trial
 from posattn.train.streams import stream
 
 #: The task at which fully connected networks can be trained, by preset.
@@ -75,7 +74,7 @@ class StsFcn(SelectionStudy):
                     model=FullyConnected(length=length, dim=dim, widths=(width, *after)),
                     data=data(protocol),
                     optimiser=Optimiser(steps=protocol.steps, lr=1e-3, schedule="cosine"),
-                    evaluation=Evaluation(samples=protocol.samples, sets={"validation": sizes(protocol)}),
+                    evaluation=Evaluation(samples=protocol.samples, sets=[TestSet("validation", sizes(protocol))]),
                 )
                 found.append(Case(task=task, arm=arm, x=width, trial=trial))
         for width in widths:
@@ -89,12 +88,10 @@ class StsFcn(SelectionStudy):
         return found
 
     def derive(self, case: Case, rows: list[dict[str, Any]], weights: Path) -> Mapping[str, float]:
-        if isinstance(case.trial, Computed):
+        if not case.trial.trained:
             return {"loss": rows[0]["loss"]}
-        assert isinstance(case.trial, Trial)
-        samples = FRESH * case.trial.evaluation.samples
-        sizes = {name: case.trial.test_options("validation")[name] for name in ("length", "subset_size", "dim")}
-        return {"loss": fresh_loss(load(weights), sizes, samples=samples)}
+        sizes = {name: case.trial.test_sets[0].options[name] for name in ("length", "subset_size", "dim")}
+        return {"loss": fresh_loss(load(weights), sizes, samples=FRESH * rows[0]["evaluation.samples"])}
 
 
 @torch.no_grad()

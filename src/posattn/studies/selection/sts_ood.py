@@ -10,7 +10,6 @@ sts-convergence and sts-length: what one study has trained, the others find in t
 from posattn.studies.core.study import Case, register
 from posattn.studies.selection.closed_form import Descent
 from posattn.studies.selection.protocol import LEVEL, LEVEL_LABEL, PROTOCOLS, SelectionStudy
-from posattn.train import Trial
 
 
 @register
@@ -30,12 +29,8 @@ class StsOod(SelectionStudy):
     )
 
     def places(self, case: Case, test_set: str) -> list[tuple[str, float]]:
-        if isinstance(case.trial, Trial):
-            sizes = case.trial.data.options
-            trained = {"T": sizes["length"], "q": sizes["subset_size"]}
-        else:
-            assert isinstance(case.trial, Descent)
-            trained = {"T": case.trial.T, "q": case.trial.q}
+        sizes = case.trial.test_sets[0].options
+        trained = {"T": sizes["length"], "q": sizes["subset_size"]}
         panels = {"T": "by length T", "q": "by subset size q"}
         if test_set == "validation":
             return [(panels[letter], float(size)) for letter, size in trained.items()]

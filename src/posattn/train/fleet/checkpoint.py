@@ -19,7 +19,7 @@ import safetensors
 import safetensors.torch
 
 from posattn.errors import PosattnError, require
-from posattn.files import make_folder, write_whole
+from posattn.files import make_folder, read_json, write_json, write_whole
 from posattn.nn.initial import Params
 from posattn.train.fleet.fleet import Fleet
 
@@ -43,10 +43,10 @@ class Checkpoints:
         """Say which trials this fleet has, before any of them is finished, and what their tasks are, by trial id."""
         make_folder(self.folder)
         described = {trial.id: json.loads(trial.to_json()) for trial in self.fleet.trials}
-        write_whole(self.folder / DESCRIBED, json.dumps(described).encode())
+        write_json(self.folder / DESCRIBED, described)
         if sources:
-            write_whole(self.folder / SOURCES, json.dumps(sources).encode())
-        write_whole(self.folder / TRIALS, json.dumps(self.ids).encode())
+            write_json(self.folder / SOURCES, sources)
+        write_json(self.folder / TRIALS, self.ids)
 
     def files(self) -> list[Path]:
         """Oldest first."""
@@ -120,10 +120,9 @@ def sources(folder: Path) -> dict[str, Any]:
 
 def _beside(path: Path) -> dict[str, Any]:
     try:
-        found = json.loads(path.read_bytes())
-    except (OSError, ValueError, RecursionError):
+        return read_json(path, fix="it is written anew")
+    except PosattnError:
         return {}
-    return found if isinstance(found, dict) else {}
 
 
 def newest(folder: Path) -> int:

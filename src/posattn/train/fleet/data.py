@@ -11,8 +11,9 @@ from torch import Tensor
 from posattn import tasks
 from posattn.errors import unknown
 from posattn.tasks.base import sample_options
+from posattn.train.options import Options
 from posattn.train.streams import stream
-from posattn.train.trial import Options, Trial
+from posattn.train.trial import Trial
 
 
 class Batch(NamedTuple):
@@ -31,11 +32,6 @@ def draw(task: Any, count: int, options: Options, generator: torch.Generator, dt
     inputs, target = task.sample(count, **options, generator=generator)
     together = [*inputs, target] if isinstance(inputs, tuple) else [inputs, target]
     return [tensor.to(dtype) if tensor.is_floating_point() else tensor for tensor in together]
-
-
-def options_at(trial: Trial, length: int | None) -> Options:
-    """What the training samples of one length are drawn with."""
-    return dict(trial.data.options) | ({} if length is None else {"length": length})
 
 
 class LengthData:
@@ -58,7 +54,8 @@ class LengthData:
     def _fill(self, index: int, epoch: int) -> None:
         """Draw the samples of a replica; those of fresh data belong to one epoch."""
         trial = self.trials[index]
-        task, options = tasks.get(trial.task, **trial.task_options), options_at(trial, self.length)
+        task = tasks.get(trial.task, **trial.task_options)
+        options = trial.data.options if self.length is None else {**trial.data.options, "length": self.length}
         purpose = "data" if self.length is None else f"data of length {self.length}"
         generator = stream(trial.seed, purpose, epoch, device=self.device)
         for slot, tensor in enumerate(draw(task, self.counts[index], options, generator, self.dtype)):
@@ -104,24 +101,18 @@ class FleetData:
     def __init__(self, trials: list[Trial], *, device: torch.device, dtype: torch.dtype) -> None:
         lengths = trials[0].data.lengths
         self.parts = [LengthData(trials, length, device=device, dtype=dtype) for length in lengths or (None,)]
-        self._cached: tuple[int, list[int]] = (-1, [])
+        self._cached: tuple[int, list[int]] = (-1, [0])  # a cycle, and the parts in its order
 
     def turn(self, step: int) -> int:
         """Which part gives the batch of a step."""
         cycle, at = divmod(step, len(self.parts))
-        return self._order(cycle)[at]
+        if len(self.parts) > 1 and self._cached[0] != cycle:
+            shuffled = torch.randperm(len(self.parts), generator=stream(0, "order of lengths", cycle))
+            self._cached = (cycle, shuffled.tolist())
+        return self._cached[1][at]
 
     def given(self, step: int) -> list[int]:
         """How many batches each part has given before a step."""
         cycle, at = divmod(step, len(self.parts))
-        earlier = self._order(cycle)[:at]
+        earlier = {self.turn(before) for before in range(step - at, step)}
         return [cycle + (part in earlier) for part in range(len(self.parts))]
-
-    def _order(self, cycle: int) -> list[int]:
-        """The parts in the order of one cycle."""
-        if len(self.parts) == 1:
-            return [0]
-        if self._cached[0] != cycle:
-            shuffled = torch.randperm(len(self.parts), generator=stream(0, "order of lengths", cycle))
-            self._cached = (cycle, shuffled.tolist())
-        return self._cached[1]

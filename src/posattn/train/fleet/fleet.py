@@ -6,22 +6,21 @@ up in another order than that of one, so the last bits may differ. A replica who
 is marked and frozen, and the others go on.
 """
 
-import dataclasses
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import Any
 
 import torch
 
 from posattn import checks, devices, tasks
-from posattn.errors import PosattnError, require
+from posattn.errors import require
 from posattn.nn.fast.choose import fast_form
 from posattn.nn.initial import Params
+from posattn.train.fleet.capture import captured
 from posattn.train.fleet.cpu import Workers, chunk_size, keep_freed_memory, without_tiny_numbers
 from posattn.train.fleet.data import Batch, FleetData
-from posattn.train.fleet.evaluate import Score, TestSets
-from posattn.train.fleet.grouping import sample_shapes
+from posattn.train.fleet.evaluate import FleetTests, Score
+from posattn.train.fleet.grouping import check_one_shape
 from posattn.train.fleet.optimiser import Update
 from posattn.train.fleet.parameters import FlatParameters
 from posattn.train.fleet.schedule import Schedule
@@ -31,26 +30,6 @@ from posattn.train.trial import Trial
 #: Test samples that go through a model at once, or a training batch's number where that is larger.
 EVALUATED_TOGETHER = 250
 
-#: Steps that run before a CUDA graph is captured; their effect is undone.
-WARM_UP = 3
-
-
-def shape_key(trial: Trial) -> tuple[Any, ...]:
-    """What trials must have in common to be one fleet."""
-    checks.instance("trial", trial, Trial, fix="describe a run, as posattn.train.Trial(task='sum', …)")
-    data, evaluation = trial.data, trial.evaluation
-    task = tasks.get(trial.task, **trial.task_options)
-    return (
-        ("model", trial.model.family()),
-        ("loss", f"{type(task).loss.__qualname__} {getattr(task, 'kappa', '')}"),
-        ("batch", data.batch),
-        ("data", (data.fresh, data.lengths)),
-        ("samples", sample_shapes(trial)),
-        ("optimiser", dataclasses.replace(trial.optimiser, lr=1.0)),
-        ("evaluation", (evaluation.samples, evaluation.every, sorted(evaluation.sets))),
-        ("precision", trial.precision),
-    )
-
 
 class Fleet:
     """Trials of one shape and step count, trained together. `run()` trains, `scores()` evaluates."""
@@ -58,14 +37,7 @@ class Fleet:
     def __init__(self, trials: list[Trial], *, device: str | torch.device = "auto") -> None:
         checks.several("trials", trials, Trial, fix="pass a list of posattn.train.Trial")
         require(len(trials) >= 1, "trials=[]: a fleet needs at least one trial.")
-        key = shape_key(trials[0])
-        for trial in trials[1:]:
-            for (name, first), (_, other) in zip(key, shape_key(trial), strict=True):
-                require(
-                    first == other,
-                    f"trials {trials[0].id} and {trial.id} differ in their {name}, so they are no fleet: "
-                    f"{first} against {other}. posattn.engine.run sorts trials into fleets by itself.",
-                )
+        check_one_shape(trials)
         self.trials = trials
         self.device = devices.resolve(device)
         self.precision = trials[0].precision
@@ -75,16 +47,20 @@ class Fleet:
         if not cuda:
             keep_freed_memory()
         size = len(trials) if cuda else chunk_size(trials[0], len(trials))
-        self.parameters = FlatParameters([t.model for t in trials], [self._first(t, dtype) for t in trials], chunk=size)
+        first = [
+            {name: tensor.to(self.device, dtype) for name, tensor in t.model.init(stream(t.seed, "weights")).items()}
+            for t in trials
+        ]
+        self.parameters = FlatParameters([t.model for t in trials], first, chunk=size)
         for name in self.parameters.architecture.measures(self.parameters.chunks[0]):
-            taken = name in trials[0].evaluation.sets
+            taken = any(one.name == name for one in trials[0].test_sets)
             require(not taken, f"a test set is called '{name}', which is a figure of the weights: rename it.")
         precision = devices.arithmetic(self.device, self.precision)
         self.forward = fast_form(self.parameters.architecture, device=self.device, precision=precision)
         self.workers = Workers(1 if cuda else len(self.parameters.spans))
         self.task = tasks.get(trials[0].task, **trials[0].task_options)
         self.data = FleetData(trials, device=self.device, dtype=dtype)
-        self.tests = TestSets(trials, device=self.device, dtype=dtype)
+        self.tests = FleetTests(trials, device=self.device, dtype=dtype)
         rates = torch.tensor([t.optimiser.lr for t in trials], dtype=dtype, device=self.device)
         batches = torch.tensor([t.data.batches for t in trials], device=self.device)
         self.schedule = Schedule(trials[0].optimiser, rates, batches)
@@ -96,10 +72,6 @@ class Fleet:
         self.alive = torch.ones(len(trials), dtype=torch.bool, device=self.device)
         self.diverged_at = torch.full((len(trials),), -1, dtype=torch.int64, device=self.device)
         self._graphs: dict[int, Callable[[], None]] = {}
-
-    def _first(self, trial: Trial, dtype: torch.dtype) -> Params:
-        first = trial.model.init(stream(trial.seed, "weights"))
-        return {name: tensor.to(self.device, dtype) for name, tensor in first.items()}
 
     def state(self) -> Params:
         """Every tensor that the next step depends on, by name; weights and data order follow from it and the seeds."""
@@ -131,18 +103,17 @@ class Fleet:
             part = self.data.turn(self.step)
             self.data.parts[part].prepare(self.data.given(self.step)[part])
             with self._arithmetic():
-                self._advance(part)
+                if self.device.type != "cuda":
+                    with self.workers.undisturbed():
+                        self._step(part)
+                else:
+                    if part not in self._graphs:
+                        kept = {name: tensor.clone() for name, tensor in self.state().items()}
+                        undo = partial(self.restore, kept, self.step)
+                        self._graphs[part] = captured(partial(self._step, part), undo=undo)
+                    self._graphs[part]()
             self.step += 1
             yield self.step
-
-    def _advance(self, part: int) -> None:
-        if self.device.type != "cuda":
-            with self.workers.undisturbed():
-                self._step(part)
-            return
-        if part not in self._graphs:
-            self._graphs[part] = self._capture(part)
-        self._graphs[part]()
 
     def _step(self, part: int) -> None:
         """One step as device work alone: it reads its number, its batch and its state from tensors."""
@@ -164,23 +135,6 @@ class Fleet:
         loss = self.task.loss(prediction.to(self.loss.dtype), batch.target[start:end])
         self.parameters.backward(chunk, loss.sum())
         self.loss[start:end] = loss.detach()
-
-    def _capture(self, part: int) -> Callable[[], None]:
-        """Record one step as a CUDA graph; the steps that warm up for it leave no trace."""
-        kept = {name: tensor.clone() for name, tensor in self.state().items()}
-        side = torch.cuda.Stream()
-        graph = torch.cuda.CUDAGraph()
-        try:
-            side.wait_stream(torch.cuda.current_stream())
-            with torch.cuda.stream(side):
-                for _ in range(WARM_UP):
-                    self._step(part)
-            torch.cuda.current_stream().wait_stream(side)
-            with _own_workspace(), torch.cuda.graph(graph):
-                self._step(part)
-        finally:
-            self.restore(kept, self.step)
-        return graph.replay
 
     @contextmanager
     def _arithmetic(self) -> Iterator[None]:
@@ -206,12 +160,12 @@ class Fleet:
             for name, values in self.parameters.architecture.measures(params).items():
                 for replica, value in enumerate(values.tolist(), start):
                     found[replica][name] = Score(value, float("nan"))
-            for names, tensors in self.tests.chunk(start, end):
+            for names, (*inputs, target) in self.tests.groups:
                 size = max(self.trials[0].data.batch, EVALUATED_TOGETHER)
-                pieces = zip(*(tensor.split(size, dim=1) for tensor in tensors[:-1]), strict=True)
+                pieces = zip(*(tensor[start:end].split(size, dim=1) for tensor in inputs), strict=True)
                 with self._arithmetic(), without_tiny_numbers():
                     prediction = torch.cat([self.forward(params, *piece) for piece in pieces], dim=1)
-                scored = self.tests.scores(names, prediction.to(self.loss.dtype), tensors[-1])
+                scored = self.tests.scores(names, prediction.to(self.loss.dtype), target[start:end])
                 for name, scores in scored.items():
                     for replica, score in enumerate(scores, start):
                         found[replica][name] = score
@@ -226,44 +180,3 @@ class Fleet:
     def divergence(self) -> list[int | None]:
         """The step at which each replica stopped being finite, if it did."""
         return [None if step < 0 else step for step in self.diverged_at.tolist()]
-
-
-@contextmanager
-def _own_workspace() -> Iterator[None]:
-    """Have a graph that is captured here hold cuBLAS's scratch memory of its own.
-
-    PyTorch keeps one for the stream of all captures. Graphs that are replayed side by side would write into it at once,
-    and one that ends would free it for all.
-    """
-    torch._C._cuda_clearCublasWorkspaces()
-    try:
-        yield
-    finally:
-        torch._C._cuda_clearCublasWorkspaces()
-
-
-def bytes_per_replica(trial: Trial, device: torch.device) -> int:
-    """Device memory that one replica of such a fleet takes at its peak: measured on a fleet of one."""
-    torch.cuda.synchronize(device)
-    torch.cuda.reset_peak_memory_stats(device)
-    before = torch.cuda.memory_allocated(device)
-    fleet = Fleet([trial], device=device)
-    for number, part in enumerate(fleet.data.parts):
-        part.prepare(0)
-        with fleet._arithmetic():
-            fleet._step(number)
-    fleet.scores()
-    torch.cuda.synchronize(device)
-    return torch.cuda.max_memory_allocated(device) - before
-
-
-def fleet_sizes(count: int, *, each: int, free: int) -> list[int]:
-    """How many replicas go into each fleet when one takes `each` bytes of `free`: few fleets, of almost equal size."""
-    most = free // max(1, each)
-    if most < 1:
-        raise PosattnError(
-            f"one replica needs {each / 2**30:.2f} GiB and {free / 2**30:.2f} GiB of device memory are free: "
-            "use a smaller batch, or another device."
-        )
-    fleets = -(-count // most)
-    return [count // fleets + (index < count % fleets) for index in range(fleets)]

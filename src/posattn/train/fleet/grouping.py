@@ -1,41 +1,88 @@
-"""Whether a trial's data fits its model: tried on one sample, before anything is trained."""
+"""Which trials make one fleet: what they must have in common, and whether a trial's data fits its model.
 
+Both are found out on one sample, before anything is trained.
+"""
+
+import dataclasses
 import inspect
-from functools import cache
-from typing import Any
+from collections.abc import Sequence
+from functools import cache, lru_cache
+from typing import Any, TypeGuard
 
 import torch
 
-from posattn import tasks
+from posattn import checks, tasks
 from posattn.errors import PosattnError, require
 from posattn.nn import Architecture, model_of
-from posattn.train.fleet.data import draw, options_at
+from posattn.train.fleet.data import draw
+from posattn.train.runnable import Runnable
 from posattn.train.trial import Trial
 
 Shapes = tuple[tuple[int, ...], ...]
+#: What trials must have in common, by the name of each part.
+Key = tuple[tuple[str, Any], ...]
+#: Keys that are remembered: a trial's is asked for when fleets are planned, and again when its fleet begins.
+REMEMBERED = 2**14
 
 
-def sample_shapes(trial: Trial) -> dict[str, Shapes]:
-    """Shapes of one sample's inputs and target: in the training data, by length, and in each test set."""
-    task = tasks.get(trial.task, **trial.task_options)
+def batched(trial: Runnable) -> TypeGuard[Trial]:
+    """Whether a trial trains in fleets."""
+    return trial.batched
+
+
+def shape_key(trial: Trial) -> Key:
+    """What trials must have in common to be one fleet."""
+    checks.instance("trial", trial, Trial, fix="describe a run, as posattn.train.Trial(task='sum', …)")
+    return _key(trial, tasks.get(trial.task, **trial.task_options))
+
+
+@lru_cache(REMEMBERED)
+def _key(trial: Trial, task: Any) -> Key:
+    """The key of a trial while its name stands for this task."""
     require(
         task.version == trial.task_version,
         f"trial {trial.id} is of version {trial.task_version} of task '{task.name}', and version {task.version} is "
         "registered: register that one, or describe the trial anew.",
     )
-    drawn = {f"data of length {length}": options_at(trial, length) for length in trial.data.lengths}
-    drawn = drawn or {"data": options_at(trial, None)}
-    counts = dict.fromkeys(drawn, trial.optimiser.steps * trial.data.batch)
-    drawn |= {f"test set '{name}'": trial.test_options(name) for name in sorted(trial.evaluation.sets)}
-    found = {}
-    for name, options in drawn.items():
+    data, evaluation = trial.data, trial.evaluation
+    lengths = {f"data of length {length}": {**data.options, "length": length} for length in data.lengths}
+    drawn = {
+        name: (options, trial.optimiser.steps * data.batch)
+        for name, options in (lengths or {"data": data.options}).items()
+    }
+    for one in sorted(trial.test_sets, key=lambda one: one.name):
+        drawn[f"test set '{one.name}'"] = (one.options, evaluation.samples)
+    shapes = []
+    for name, (options, count) in drawn.items():
         try:
-            found[name] = _tried(trial.model, task, tuple(options.items()))
-            reason = trial.model.likely_failure(counts.get(name, trial.evaluation.samples), found[name])
+            shape = _tried(trial.model, task, tuple(options.items()))
+            reason = trial.model.likely_failure(count, shape)
             require(reason is None, reason or "")
         except PosattnError as error:
             raise PosattnError(f"trial {trial.id}, {name}: {error}") from None
-    return found
+        shapes.append((name, shape))
+    return (
+        ("model", trial.model.family()),
+        ("loss", task.loss_key),
+        ("batch", data.batch),
+        ("data", (data.fresh, data.lengths)),
+        ("samples", tuple(shapes)),
+        ("optimiser", dataclasses.replace(trial.optimiser, lr=1.0)),
+        ("evaluation", (evaluation.samples, evaluation.every)),
+        ("precision", trial.precision),
+    )
+
+
+def check_one_shape(trials: Sequence[Trial]) -> None:
+    """Raise where trials do not make one fleet."""
+    key = shape_key(trials[0])
+    for trial in trials[1:]:
+        for (name, first), (_, other) in zip(key, shape_key(trial), strict=True):
+            require(
+                first == other,
+                f"trials {trials[0].id} and {trial.id} differ in their {name}, so they are no fleet: {first} against "
+                f"{other}. posattn.engine.run sorts trials into fleets by itself.",
+            )
 
 
 @cache

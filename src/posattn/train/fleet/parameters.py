@@ -1,4 +1,4 @@
-"""The parameters of a fleet: one flat buffer a replica, so that an optimiser is a few lines over (replicas, total)."""
+"""The parameters of a fleet: one flat buffer per replica, so an optimiser is a few lines over (replicas, total)."""
 
 import math
 
@@ -40,16 +40,17 @@ class FlatParameters:
                 if name in held:
                     self._own(self.values, name, replica).copy_(held[name])
                     self._own(self.learned, name, replica).fill_(True)
-        self.masked = not bool(self.learned_everywhere().all())
+        self.masked = not all(bool(self.view(self.learned, name).all()) for name in self.shapes)
         self.fixed: Params = {
             name: torch.stack([held[name] for held in tensors]) for name in tensors[0] if name not in self.shapes
         }
         self.spans = [(start, min(start + chunk, replicas)) for start in range(0, replicas, chunk)]
-        self.chunks = [self._leaves(*span) for span in self.spans]
-
-    def learned_everywhere(self) -> Tensor:
-        """Whether each named parameter is learned by every replica."""
-        return torch.stack([self.view(self.learned, name).all() for name in self.shapes])
+        self.chunks: list[Params] = []
+        for start, end in self.spans:
+            leaves = {name: tensor[start:end] for name, tensor in self.fixed.items()}
+            for name in self.shapes:
+                leaves[name] = self.view(self.values, name)[start:end].detach().requires_grad_()
+            self.chunks.append(leaves)
 
     def view(self, flat: Tensor, name: str) -> Tensor:
         """One parameter of all replicas, as a view of a flat buffer."""
@@ -60,12 +61,6 @@ class FlatParameters:
         """What a replica has of one parameter: all of it, or a corner where others are wider."""
         corner = tuple(slice(size) for size in self.own_shapes[replica][name])
         return self.view(flat, name)[replica][corner]
-
-    def _leaves(self, start: int, end: int) -> Params:
-        leaves: Params = {name: tensor[start:end] for name, tensor in self.fixed.items()}
-        for name in self.shapes:
-            leaves[name] = self.view(self.values, name)[start:end].detach().requires_grad_()
-        return leaves
 
     def backward(self, chunk: int, loss: Tensor) -> None:
         """Write the gradient of a loss with respect to one chunk's parameters into its part of `grad`.

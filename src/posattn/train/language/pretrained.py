@@ -12,15 +12,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from posattn.errors import PosattnError, require
+from posattn.train.runnable import Unreachable
 
 #: What is fetched of a model: no file that could hold a pickle.
 FILES: Any = {"allow_patterns": ["*.safetensors", "*.json", "*.txt", "*.model"], "ignore_patterns": ["*/*"]}
 REACH_SECONDS = 10.0
 PROBE = " 003.21"  # what a tokenizer has to give back
-
-
-class Unreachable(PosattnError):  # noqa: N818 (it is where the model lies that is wrong, not a value)
-    """The language model cannot be had here."""
 
 
 class Language(NamedTuple):

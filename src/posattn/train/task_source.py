@@ -1,10 +1,11 @@
 """Whether a user's task is still the one that a result was made with: a hash of all that decides what it computes."""
 
+import dataclasses
 import hashlib
 from typing import Any
 
 from posattn import tasks
-from posattn.tasks.told import Teller, state
+from posattn.train.fingerprint import Teller, state
 
 #: Says that a task holds something of which nothing lasting can be told. It equals nothing, itself included.
 UNKNOWN = "unknown"
@@ -17,8 +18,11 @@ def source_hash(task: Any) -> str | None:
 
     `UNKNOWN` where a task computes by something that cannot be looked into, such as a traced function.
     """
-    if _is_ours(task):
-        return None
+    own = tasks.OURS.get(task.name)
+    if own is not None and tasks.REGISTRY.get(task.name) is own and type(task) is type(own):
+        fixed = [field.name for field in dataclasses.fields(own) if field.name not in own.options]
+        if all(getattr(task, name) == getattr(own, name) for name in fixed):
+            return None
     fields = {name: value for name, value in state(task).items() if name not in ASIDE}
     teller = Teller([type(task), *fields.values()])
     try:
@@ -31,10 +35,3 @@ def source_hash(task: Any) -> str | None:
 def same(kept: str | None, now: str | None) -> bool:
     """Whether a task is the one that a hash was kept of; where none was kept, it counts as the same."""
     return now is None or (now != UNKNOWN and kept in (None, now))
-
-
-def _is_ours(task: Any) -> bool:
-    """Whether the task is the one that posattn registers under its name, with whatever options."""
-    own = tasks.OURS.get(task.name)
-    fixed = all(getattr(task, name, None) == getattr(own, name, None) for name in tasks.FIXED)
-    return own is not None and tasks.REGISTRY.get(task.name) is own and type(task) is type(own) and fixed

@@ -1,0 +1,132 @@
+"""From a list of trials to an engine: what is missing in the store, what has changed since, and what can go on."""
+
+import os
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+
+from posattn import checks, devices
+from posattn.engine.engine import Engine
+from posattn.engine.interrupt import Interrupted, interruptible
+from posattn.engine.local import LocalEngine
+from posattn.engine.plan import plan
+from posattn.engine.progress import Bar, Reporter
+from posattn.engine.store import Store
+from posattn.errors import require
+from posattn.train import Trial
+from posattn.train.fleet.checkpoint import begun, forget, sources
+from posattn.train.fleet.grouping import batched
+from posattn.train.runnable import Runnable, Unreachable
+from posattn.train.task_source import same
+
+
+class Attempt(NamedTuple):
+    """Where the results lie, and why some trials were left out, by id."""
+
+    store: Store
+    left_out: dict[str, str]
+
+
+def run(
+    trials: Sequence[Runnable],
+    *,
+    out: str | os.PathLike[str] = "runs",
+    device: str | torch.device = "auto",
+    reporter: Reporter | None = None,
+    checkpoint_every: float = 60.0,
+    keep: bool = False,
+    engine: Engine | None = None,
+) -> Store:
+    """Run every trial that the store does not hold yet, and keep it there.
+
+    A checkpoint is written every `checkpoint_every` seconds and on Ctrl-C; called again with the same trials, the run
+    goes on from there. A finished trial of a task that its author has changed since is trained again, and its result
+    is replaced when the new one is there; an unfinished one starts anew. With `keep`, results stay and runs go on.
+
+    Without an `engine`, trials run in this process on `device`; another engine brings devices and checkpoints of its
+    own.
+    """
+    store, left_out = attempt(
+        trials,
+        out=out,
+        device=device,
+        reporter=reporter,
+        checkpoint_every=checkpoint_every,
+        keep=keep,
+        engine=engine,
+    )
+    for reason in left_out.values():
+        raise Unreachable(reason)
+    return store
+
+
+def attempt(
+    trials: Sequence[Runnable],
+    *,
+    out: str | os.PathLike[str] = "runs",
+    device: str | torch.device = "auto",
+    reporter: Reporter | None = None,
+    checkpoint_every: float = 60.0,
+    keep: bool = False,
+    engine: Engine | None = None,
+) -> Attempt:
+    """The same, where a trial whose pretrained model cannot be had is said and left out."""
+    checks.several("trials", trials, Runnable, fix="pass a list of posattn.train.Trial")
+    fix = "pass posattn.engine.Bar() or Lines(), or leave it out"
+    checks.instance("reporter", reporter, (Reporter, type(None)), fix=fix)
+    fix = "pass an object with the methods of posattn.engine.Engine, or leave it out"
+    checks.instance("engine", engine, (Engine, type(None)), fix=fix)
+    checks.switch("keep", keep)
+    seconds = checks.number("checkpoint_every", checkpoint_every)
+    require(seconds > 0, f"checkpoint_every={checkpoint_every}: seconds between checkpoints, above 0.")
+    store, engine = Store(out), engine or LocalEngine(devices.resolve(device), seconds)
+    notes = store.prepare()
+    asked = {trial.id: trial for trial in trials}
+    outdated = set() if keep else {trial.id for trial in asked.values() if store.outdated(trial)}
+    changed = [source.task for trial in outdated if (source := asked[trial].task_source) is not None]
+    for task in sorted(set(changed)):
+        count = changed.count(task)
+        past, now = ("was finished", "it is") if count == 1 else ("were finished", "they are")
+        notes.append(
+            f"task '{task}' has changed since {count} of its trials {past}: {now} trained again and replaced. "
+            "--keep (keep=True) uses what is there."
+        )
+    todo = [trial for trial in asked.values() if trial.id in outdated or not store.finished(trial)]
+    interrupted = _interrupted(store, asked, {trial.id for trial in todo}, notes, keep=keep)
+    with reporter or Bar() as report:
+        for note in notes:
+            report.say(note)
+        with interruptible() as stopping:
+            planned = plan(todo, engine.capacity(), interrupted=interrupted, replaced=outdated)
+        if stopping.asked is not None:
+            raise Interrupted("stopped before the first step. Run the same command again to start.", stopping.asked)
+        for note in planned.notes:
+            report.say(note)
+        return Attempt(store, engine.run(planned, store, report))
+
+
+def _interrupted(
+    store: Store, asked: dict[str, Runnable], todo: set[str], notes: list[str], *, keep: bool
+) -> list[list[Trial]]:
+    """The fleets that were begun and can go on as they were, those of their trials included that are finished.
+
+    Checkpoints of fleets that have ended are removed, and unless they are to be kept, those of a task that has changed.
+    """
+    found: list[list[Trial]] = []
+    for folder, ids in sorted(begun(store.checkpoints).items(), key=lambda entry: -len(entry[1])):
+        if not asked.keys() >= set(ids):
+            continue
+        before, now = sources(folder), {trial: asked[trial].task_source for trial in ids}
+        changed = {task.task for trial, task in now.items() if task and not same(before.get(trial), task.hash)}
+        changed = set() if keep else changed
+        notes += [
+            f"task '{task}' has changed since a fleet of {len(ids)} was interrupted: it starts anew. "
+            "--keep (keep=True) goes on with it."
+            for task in sorted(changed)
+        ]
+        if changed or todo.isdisjoint(ids):
+            forget(folder)  # where nothing is to do, the last run ended between its last result and the clean-up
+        elif not any(trial.id in ids for group in found for trial in group):
+            found.append([trial for trial in map(asked.__getitem__, ids) if batched(trial)])
+    return found
