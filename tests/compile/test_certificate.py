@@ -13,10 +13,10 @@ import torch
 
 from posattn import PosattnError
 from posattn.compile import Certificate, Compiled, Program, Round, call, compile, library, product, word
-from posattn.compile import certificate as certificates
-from posattn.compile.certificate import relative_errors
+from posattn.compile import verify as verifying
 from posattn.compile.inputs import adversarial_inputs, exhaustive_inputs, random_inputs, steps
 from posattn.compile.lowering import lower
+from posattn.compile.verify import relative_errors
 from posattn.nn import ExactPositionalTransformer
 
 DOMAIN = 1000.0
@@ -234,7 +234,7 @@ def test_the_oracle_is_asked_besides_the_interpreter():
 
 def test_counts_are_those_of_what_is_tried(monkeypatch):
     seen: list[np.ndarray] = []
-    errors = certificates.relative_errors
+    errors = verifying.relative_errors
 
     def watched(
         program: Program, model: ExactPositionalTransformer, inputs: np.ndarray, scale: float | None, floor: float
@@ -242,14 +242,14 @@ def test_counts_are_those_of_what_is_tried(monkeypatch):
         seen.append(inputs)
         return errors(program, model, inputs, scale, floor)
 
-    monkeypatch.setattr(certificates, "relative_errors", watched)
+    monkeypatch.setattr(verifying, "relative_errors", watched)
     found = compile(library.get("sort", 4)).verify(samples=300, seed=3).certificate
     assert found is not None
     assert (found.random, found.adversarial, found.seed) == (300, 22, 3)
     assert found.exhaustive == 3**4 + 4 * 3 * 2  # 0 and 1 are among −1, 0 and 1
     assert found.climbed == 300  # a quarter of them, four times
     assert sum(map(len, seen)) == 300 + 22 + found.exhaustive + found.climbed
-    assert max(map(len, seen)) <= certificates.TOGETHER
+    assert max(map(len, seen)) <= verifying.TOGETHER
     assert all(inputs.dtype == np.float32 for inputs in seen)
 
 

@@ -29,9 +29,10 @@ from posattn.compile.expressions import (
     word,
 )
 from posattn.compile.interpreter import run
-from posattn.compile.program import Program, Round, reads
+from posattn.compile.program import Program
 from posattn.compile.programs import library, mpc
 from posattn.compile.programs.benes import benes
+from posattn.compile.rounds import Round, reads
 
 __all__ = [
     "Certificate",

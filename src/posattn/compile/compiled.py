@@ -9,16 +9,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from posattn.checks import instance, real, tensor, whole
+from posattn.checks import instance, real, whole
 from posattn.checks import path as checked_path
-from posattn.compile import certificate, serial
+from posattn.compile import serial
 from posattn.compile.certificate import Certificate, fingerprint, has_digest
+from posattn.compile.domain import check_inputs
 from posattn.compile.inputs import filled
+from posattn.compile.lowering.floats import NUMPY
 from posattn.compile.lowering.lower import lower
-from posattn.compile.lowering.rounding import NUMPY
 from posattn.compile.program import TOO_DEEP, Program
-from posattn.compile.promise import has_exact_multiples
-from posattn.errors import PosattnError, require
+from posattn.compile.verify import verify
+from posattn.errors import PosattnError, counted, require
 from posattn.nn import ExactPositionalTransformer
 from posattn.nn import load as load_model
 from posattn.nn.hardened import HardenedTransformer
@@ -68,27 +69,7 @@ class Compiled:
 
     def check(self, x: Tensor) -> None:
         """Raise where a value is not in the domain that the model was compiled for."""
-        program = self.program
-        tensor("x", x)
-        require(
-            x.dim() == 3 and x.shape[2] == len(program.inputs),
-            f"the input has shape {tuple(x.shape)}: '{program.name}' takes (batch, length, {len(program.inputs)}).",
-        )
-        require(x.shape[1] > 0, f"the input has shape {tuple(x.shape)}: it holds no numbers. Give at least one.")
-        require(
-            x.shape[1] <= program.length,
-            f"{x.shape[1]} numbers: the model was compiled for length {program.length}. Compile it for a longer one.",
-        )
-        require(
-            (program.pad is not None and not program.permutations) or x.shape[1] == program.length,
-            f"{x.shape[1]} numbers: '{program.name}' works on exactly {program.length}, shorter inputs cannot be "
-            "filled up. Compile it for that length.",
-        )
-        for column, name in enumerate(program.inputs):
-            if name not in program.permutations:
-                reason = f"lies outside ±{self.domain:g}, where the model is certified: compile it with a larger domain"
-                _refuse(x, ~(x[:, :, column].abs() <= self.domain), column, reason)
-        check_kinds(program, x, next(self.model.parameters()).dtype)
+        check_inputs(self.program, x, domain=self.domain, dtype=next(self.model.parameters()).dtype)
 
     def _filled(self, x: Tensor) -> Tensor:
         """A shorter input filled up with what the program ignores."""
@@ -99,7 +80,7 @@ class Compiled:
         dtype = next(self.model.parameters()).dtype
         require(dtype in NUMPY, f"the model is {dtype}: verify it in torch.float32 or torch.float64.")
         compiled = not self.fits and _equal(self.model, lower(self.program, domain=self.domain, dtype=dtype).model)
-        found = certificate.verify(
+        found = verify(
             self.program,
             self.model,
             domain=self.domain,
@@ -132,9 +113,10 @@ class Compiled:
         """Sizes of the model, and the encoding that was chosen."""
         sizes = self.model.architecture
         return (
-            f"{self.program.name}: {sizes.nodes} nodes, {_count(sizes.depth, 'layer')}, {_count(sizes.heads, 'head')}, "
-            f"state {sizes.embed_dim}, MLP {sizes.mlp_layers - 1} × {sizes.hidden_dim}; {self.encoding} encoding of "
-            f"{_count(sizes.encoding_width, 'dimension')}"
+            f"{self.program.name}: {sizes.nodes} nodes, "
+            f"{counted(sizes.depth, 'layer')}, {counted(sizes.heads, 'head')}, state {sizes.embed_dim}, "
+            f"MLP {sizes.mlp_layers - 1} × {sizes.hidden_dim}; {self.encoding} encoding of "
+            f"{counted(sizes.encoding_width, 'dimension')}"
         )
 
     def harden(self) -> "Compiled":
@@ -153,49 +135,6 @@ class Compiled:
             notes["certificate"] = self.certificate.to_json()
         tensors = self.model.state_dict()
         write_weights(path, self.model.architecture, tensors, notes=notes)
-
-
-def check_kinds(program: Program, x: Tensor, dtype: torch.dtype) -> None:
-    """Raise where an input is off the program's grid, or not a permutation where it takes one.
-
-    A grid such as 0.1 has no exact multiples: there a number may be as far from one as rounding to `dtype`, the
-    model's, takes it.
-    """
-    for column, name in enumerate(program.inputs):
-        given = x[:, :, column]
-        if name in program.permutations:
-            _check_permutation(name, given)
-        elif program.grid is not None:
-            nearest = (given.double() / program.grid).round() * program.grid
-            exact = has_exact_multiples(program.grid)
-            slack = 0.0 if exact else torch.finfo(dtype).eps
-            reason = (
-                f"is not a multiple of {program.grid:g}, and '{program.name}' is right on that grid alone: round it"
-            )
-            _refuse(x, ~((given.double() - nearest).abs() <= slack * given.abs()), column, reason)
-            _refuse(x, (given.to(dtype) != given) & exact, column, f"{dtype} cannot hold: compile it in torch.float64")
-
-
-def _check_permutation(name: str, x: Tensor) -> None:
-    whole = torch.arange(x.shape[1], device=x.device, dtype=x.dtype).expand_as(x)
-    wrong = (x.sort(dim=1).values != whole).any(dim=1)
-    if wrong.any():
-        sample = int(wrong.nonzero()[0])
-        held = ", ".join(f"{value:g}" for value in x[sample, :12].tolist())
-        raise PosattnError(
-            f"'{name}' of sample {sample} is {held}: it must hold every number of 0 … {x.shape[1] - 1} once."
-        )
-
-
-def _refuse(x: Tensor, wrong: Tensor, column: int, reason: str) -> None:
-    if wrong.any():
-        sample, place = wrong.nonzero()[0].tolist()
-        value = str(x[sample, place, column].cpu().numpy()).removesuffix(".0")  # as few digits as tell it from others
-        raise PosattnError(f"the input holds {value} at {[sample, place]}, which {reason}.")
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'s' * (number != 1)}"
 
 
 def compile(

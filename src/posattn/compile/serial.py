@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from posattn.compile import expressions
-from posattn.compile.expressions import Call, Equal, Expression, Positive, product
-from posattn.compile.program import Program, Round
+from posattn.compile.expressions import Call, Equal, Expression, Positive, product, tree
+from posattn.compile.program import Program
 from posattn.compile.programs import library
-from posattn.compile.resources import library_size
+from posattn.compile.programs.sizes import library_size
+from posattn.compile.rounds import Round
 from posattn.errors import PosattnError, kind_of, require
 
 #: Functions from outside the language that a file may name.
@@ -144,7 +144,7 @@ def _packed(expression: Expression) -> list[Any]:
 
 KINDS = {
     kind.__name__: kind
-    for kind in vars(expressions).values()
+    for kind in vars(tree).values()
     if isinstance(kind, type) and issubclass(kind, Expression) and kind is not Expression
 }
 

@@ -17,26 +17,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from posattn.compile.expressions import (
-    Array,
-    Call,
-    Constant,
-    Equal,
-    Exchange,
-    Expression,
-    Gate,
-    Maximum,
-    Minimum,
-    Positive,
-    Product,
-    Relu,
-    Scaled,
-    Select,
-    Sum,
-    Word,
-)
+from posattn.compile.expressions import Array, Expression, tree
 from posattn.compile.lowering.intervals import Interval, bounds
-from posattn.errors import PosattnError
 
 #: Fractions with a larger denominator than this are taken as they are in binary, not as the simplest one nearby.
 SIMPLEST = 1_000_000
@@ -188,34 +170,39 @@ class Values:
     def _of(self, expression: Expression) -> Array:
         nodes = len(next(iter(self.words.values())))
         match expression:
-            case Word(name):
+            case tree.Word(name):
                 return self.words[name]
-            case Constant(value):
+            case tree.Constant(value):
                 return self.kinds.everywhere(Lattice(meant(value), Fraction(0)), nodes)
-            case Sum((first, *rest)):
+            case tree.Sum((first, *rest)):
                 total = self.of(first)
                 for term in rest:
                     total = self.kinds.each("add", added, total, self.of(term))
                 return total
-            case Scaled(factor, of):
+            case tree.Scaled(factor, of):
                 return self.kinds.each(("scale", factor), lambda held: scaled(meant(factor), held), self.of(of))
-            case Product(one, other):
+            case tree.Product(one, other):
                 return self.kinds.each("multiply", multiplied, self.of(one), self.of(other))
-            case Relu(of):
+            case tree.Relu(of):
                 held, reach = self.of(of), bounds(of, self.ranges)
                 zero = self.kinds.everywhere(ZERO, nodes)
                 return np.where(reach.low >= 0, held, np.where(reach.high <= 0, zero, self._joined(held, zero)))
-            case Gate(of, shut):
+            case tree.Gate(of, shut):
                 held, reach = self.of(of), bounds(shut, self.ranges)
                 zero = self.kinds.everywhere(ZERO, nodes)
                 return np.where(reach.high <= 0, held, np.where(reach.low > 0, zero, self._joined(held, zero)))
-            case Minimum(one, other) | Maximum(one, other) | Exchange(one, other, _, _) | Select(_, _, one, other):
+            case (
+                tree.Minimum(one, other)
+                | tree.Maximum(one, other)
+                | tree.Exchange(one, other, _, _)
+                | tree.Select(_, _, one, other)
+            ):
                 return self._joined(self.of(one), self.of(other))
-            case Positive() | Equal():
+            case tree.Positive() | tree.Equal():
                 return self.kinds.everywhere(WHOLE, nodes)
-            case Call():
+            case tree.Call():
                 return self.kinds.everywhere(None, nodes)
-        raise PosattnError(f"{expression!r} is not an expression of posattn.compile.")
+        raise tree.foreign(expression)
 
     def _joined(self, one: Array, other: Array) -> Array:
         return self.kinds.each("join", joined, one, other)

@@ -7,12 +7,13 @@ import torch
 
 from posattn.compile.expressions import Equal, Exchange, Expression, Gate, Positive, Select, walk
 from posattn.compile.interpreter import received_words
+from posattn.compile.lowering.floats import NUMPY, Numbers
 from posattn.compile.lowering.intervals import bounds
 from posattn.compile.lowering.lattice import WHOLE, ZERO, Kinds, Lattice, Values, meant
 from posattn.compile.lowering.ranges import register_bounds
-from posattn.compile.lowering.rounding import NUMPY, Numbers, Rounding, register_errors
+from posattn.compile.lowering.register_errors import first_state, register_errors
+from posattn.compile.lowering.rounding import Rounding
 from posattn.compile.program import Program
-from posattn.compile.promise import first_state
 from posattn.errors import PosattnError, require
 
 #: Domains stay far enough below what float64 holds that bounds on registers can be computed.

@@ -15,8 +15,9 @@ import numpy as np
 import torch
 
 from posattn.compile.expressions import Expression, Scaled, Sum, Word, call, maximum, minimum, product, relu, word
-from posattn.compile.program import Program, Round, reads
+from posattn.compile.program import Program
 from posattn.compile.programs.networks import doublings
+from posattn.compile.rounds import Round, reads
 from posattn.errors import kind_of, require
 from posattn.nn import StandardTransformer
 from posattn.nn.rotary import BASE

@@ -6,17 +6,17 @@ import numpy as np
 import pytest
 import torch
 
+from compile import trees
 from posattn import PosattnError, PositionalTransformer
 from posattn.compile import compile, library
 from posattn.compile.expressions import call, exchange, gate, positive, product, relu, select, word
 from posattn.compile.interpreter import run, trace
 from posattn.compile.lowering.lower import Lowered, lower
 from posattn.compile.lowering.ranges import register_bounds
-from posattn.compile.program import Program, Round, reads
+from posattn.compile.program import Program
+from posattn.compile.rounds import Round, reads
 from posattn.nn.functional import affine
 from posattn.nn.numeric import layer
-
-from . import trees
 
 x, y, s = word("x"), word("y"), word("s")
 
