@@ -246,8 +246,14 @@ UNUSABLE: list[tuple[Any, str]] = [
     (lambda: gate(a, shut=a == a), "True in an expression"),
     (lambda: select(true, a, another), "equal(a, b) for the bit a = b"),
     (lambda: a * True, "True in an expression"),
-    (lambda: min(a, another), "b < a: the values are not known while the program is being written. Write minimum(a, b)"),
-    (lambda: max(a, 3), "3: the values are not known while the program is being written. Write minimum(a, b) and maximum"),
+    (
+        lambda: min(a, another),
+        "b < a: the values are not known",
+    ),
+    (
+        lambda: max(a, 3),
+        "Write minimum(a, b) and maximum(a, b)",
+    ),
     (lambda: a > 0, "a > 0: the values are not known"),
     (lambda: a >= 0, "positive(a - b) for the bit a > b"),
     (lambda: a <= another, "a <= b: the values are not known"),

@@ -5,7 +5,7 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from numbers import Real
 from typing import Any
 
@@ -57,13 +57,24 @@ class Expression(Refusing):
                 f"{self} == {other}: `==` compares two expressions as they are written, not their values, and decides "
                 "once, when the program is written. Write equal(a, b) for the bit a = b."
             )
-        return isinstance(other, Expression) and type(self) is type(other) and self._fields() == other._fields()
+        if self is other:
+            return True
+        return type(self) is type(other) and hash(self) == hash(other) and self._fields() == other._fields()
 
     def __hash__(self) -> int:
-        return hash((type(self), self._fields()))
+        """Kept once it is known: analyses look parts of a tree up again and again."""
+        known = self.__dict__.get("_hash")
+        if known is None:
+            known = hash((type(self), self._fields()))
+            object.__setattr__(self, "_hash", known)
+        return known
 
     def _fields(self) -> tuple[Any, ...]:
-        return tuple(getattr(self, field.name) for field in fields(self))
+        return tuple(self.__dict__[name] for name in self.__dataclass_fields__)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the hash, which differs from process to process."""
+        return {name: self.__dict__[name] for name in self.__dataclass_fields__}
 
     def __pos__(self) -> "Expression":
         return self

@@ -74,7 +74,7 @@ def register_errors(
         rounding = Rounding(received(state, round_), numbers, meant)
         ranges, errors, grains = dict(state.ranges), dict(state.errors), dict(state.grains)
         for register, expression in round_.update.items():
-            for part in walk(expression):
+            for part in dict.fromkeys(walk(expression)):  # a part that is used twice is looked at once
                 look(number, register, part, rounding)
             carried, local = rounding.carried(expression), rounding.local(expression)
             error = carried + local

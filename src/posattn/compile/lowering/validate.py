@@ -73,7 +73,7 @@ def _undecided(program: Program, domain: float) -> Iterator[str]:
         values = Values(kinds, held, ranges | words)
         for register, expression in round_.update.items():
             place = f"round {number}, register '{register}': "
-            for part in walk(expression):
+            for part in dict.fromkeys(walk(expression)):
                 for decider, gaps, mend in _deciders(part):
                     value = kinds.inside(values.of(decider), bounds(decider, values.ranges), gaps)
                     if value is not None:
