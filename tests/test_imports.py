@@ -130,7 +130,7 @@ def imported_files(name: str, tree: ast.AST, files: Container[str]) -> set[str]:
             wholes = {f"{node.module}.{alias.name}" for alias in node.names}
             found |= {whole if whole in files else node.module for whole in wholes}
         elif isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] == "import_module":
-            found |= {text.value for text in node.args if isinstance(text, ast.Constant)}
+            found |= {str(text.value) for text in node.args if isinstance(text, ast.Constant)}
     return {other for other in found if other in files and other != name}
 
 

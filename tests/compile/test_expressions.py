@@ -1,5 +1,6 @@
 """Expressions are worth what plain Python says, and lie within their bounds."""
 
+import pickle
 import re
 from typing import Any
 
@@ -284,3 +285,19 @@ def test_numbers_of_numpy_are_numbers(number):
     np.testing.assert_array_equal(evaluate(a + number, words), words["a"] + float(number))
     np.testing.assert_array_equal(evaluate(number * a, words), words["a"] * float(number))
     assert positive(a, grid=np.float64(0.5)) == positive(a, grid=0.5)
+
+
+def test_a_copy_from_another_process_equals_what_is_written_here():
+    """Hashes of strings differ from process to process, so a kept one must not travel."""
+    held = word("a") + 1
+    assert hash(held) == hash(word("a") + 1)
+    assert set(held.__getstate__()) == {"terms"}
+    back = pickle.loads(pickle.dumps(held))
+    assert (back, hash(back)) == (held, hash(held))
+
+
+def test_a_part_that_is_used_twice_is_walked_once():
+    shared = relu(a - b)
+    assert [str(part) for part in walk(minimum(shared, 2 * shared))] == [
+        "min(relu((a − b)), 2·relu((a − b)))", "relu((a − b))", "(a − b)", "a", "-b", "b", "2·relu((a − b))",
+    ]  # fmt: skip

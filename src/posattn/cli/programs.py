@@ -42,8 +42,8 @@ def list_programs(as_json: Json = False) -> None:
         return
     table = Table("program", "computes", "layers", "nodes", "encoding", title="Programs, compiled at length 8")
     for row in rows:
-        name, told, layers, nodes, encoding, width = map(str, row.values())
-        table.add_row(name, escape(told), layers, nodes, f"{encoding}, {width}")
+        name, computes, layers, nodes, encoding, width = map(str, row.values())
+        table.add_row(name, escape(computes), layers, nodes, f"{encoding}, {width}")
     Console().print(table)
 
 

@@ -7,8 +7,9 @@ tensor([1., 2., 3.])
 >>> sorter.certificate.holds
 True
 
-`expressions` is the language of local functions, `program` what a program is, `interpreter` runs one as written,
-`lower` makes the weights, `certificate` says how well the two agree. `library` and `mpc` hold programs.
+`expressions` is the language of local functions; `program` and `rounds` say what a program is; `interpreter` runs one
+as written; `lowering` turns it into weights; `verify` compares the two, and `certificate` records the outcome.
+`programs` holds the library and programs with computed addresses (`mpc`); `show` draws programs and traces them.
 """
 
 from posattn.compile.certificate import Certificate

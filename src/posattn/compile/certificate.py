@@ -28,10 +28,10 @@ class Certificate:
     seed: int
     against: tuple[str, ...]
     error: float  # the largest that was seen
-    bound: float | None  # what no input exceeds; None: a fit is in it, and its error is what it is
-    floor: float  # besides: what numbers too small for the dtype can amount to
-    relative_to: str  # what error and bound are parts of
-    compiled: bool  # whether the weights are those that the compiler makes: the bound is about these
+    bound: float | None  # what no input exceeds; None where a function was fitted
+    floor: float  # on top of it: what numbers too small for the dtype can add up to
+    relative_to: str  # what error and bound are relative to
+    compiled: bool  # whether the weights are those that the compiler makes: the bound is about these alone
     fits: tuple[tuple[str, float], ...]  # each fitted function and its own largest error
     # the first input whose error is beyond the bound, or not finite; one row per node
     counterexample: tuple[tuple[float, ...], ...] | None
@@ -39,9 +39,9 @@ class Certificate:
 
     @property
     def holds(self) -> bool:
-        """Whether the weights are the compiler's own and every input that was tried kept within the bound.
+        """Whether the weights are the compiler's own and every input that was tried stayed within the bound.
 
-        What is fitted has no bound, and so nothing holds.
+        A fitted model has no bound, so its certificate never holds.
         """
         return self.bound is not None and self.compiled and self.counterexample is None
 
@@ -61,7 +61,7 @@ class Certificate:
                 if fields[name] is not None:
                     fields[name] = tuple(tuple(e) if isinstance(e, list) else e for e in fields[name])
             found = cls(**fields)
-            str(found)  # whatever cannot be shown is not a certificate
+            str(found)  # what cannot be shown is not a certificate
             return found
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise PosattnError(f"not a certificate ({error}): {text!r:.60}. Certificate.to_json writes one.") from None
@@ -87,7 +87,7 @@ class Certificate:
 
 
 def has_digest(text: str) -> bool:
-    """Whether a certificate says which weights it is about; those of the first versions did not."""
+    """Whether a certificate says which weights it is about; early versions did not."""
     try:
         held = json.loads(text)
     except (ValueError, RecursionError) as error:

@@ -1,4 +1,4 @@
-"""A compiled program: the model, what it was compiled from, where it is right, and a file that holds all of it."""
+"""A compiled program: the model, its program, the domain in which it is right, and a file that holds all of it."""
 
 import json
 import math
@@ -28,7 +28,7 @@ from posattn.nn.weights import read_header, write_weights
 
 @dataclass(frozen=True, kw_only=True)
 class Compiled:
-    """A program as a positional Transformer. Call it with numbers; they are checked against the certified domain."""
+    """A program as a positional Transformer. Call it with numbers, which are checked against the certified domain."""
 
     program: Program
     model: ExactPositionalTransformer
@@ -45,9 +45,11 @@ class Compiled:
         held = next(self.model.parameters())
         tried = self.certificate
         if tried is not None and str(held.dtype) != f"torch.{tried.dtype}":
-            raise PosattnError(f"the model is {held.dtype} and was certified in {tried.dtype}: verify it, .verify().")
+            raise PosattnError(
+                f"the model is {held.dtype} and was certified in {tried.dtype}: verify it again, .verify()."
+            )
         if tried is not None and tried.domain != self.domain:
-            raise PosattnError(f"the domain is {self.domain:g} and was certified as {tried.domain:g}: compile it anew.")
+            raise PosattnError(f"the domain is {self.domain:g} and was certified as {tried.domain:g}: recompile it.")
         listed = isinstance(x, Tensor | np.ndarray | list | tuple)
         if not listed:
             raise PosattnError(f"the input is {x!r}: give a tensor of numbers, as torch.tensor([3.0, 1.0]).")
@@ -72,11 +74,11 @@ class Compiled:
         check_inputs(self.program, x, domain=self.domain, dtype=next(self.model.parameters()).dtype)
 
     def _filled(self, x: Tensor) -> Tensor:
-        """A shorter input filled up with what the program ignores."""
+        """A shorter input, filled up with values that the program ignores."""
         return torch.from_numpy(filled(self.program, self.domain, x.cpu().numpy())).to(x.device)
 
     def verify(self, *, samples: int = 256, seed: int = 0) -> "Compiled":
-        """The same with a fresh certificate. The program is compiled anew, to see whether it gives these weights."""
+        """The same with a new certificate. Compiles the program again, to see whether that gives these weights."""
         dtype = next(self.model.parameters()).dtype
         require(dtype in NUMPY, f"the model is {dtype}: verify it in torch.float32 or torch.float64.")
         compiled = not self.fits and _equal(self.model, lower(self.program, domain=self.domain, dtype=dtype).model)
@@ -92,7 +94,7 @@ class Compiled:
         return replace(self, certificate=found.sealed(self._fingerprint()))
 
     def _about(self) -> str:
-        """What a file says of the model besides its weights and its program."""
+        """What a file says about the model apart from its weights and its program."""
         about = {
             "domain": self.domain,
             "encoding": self.encoding,
@@ -102,7 +104,7 @@ class Compiled:
         return json.dumps(about)
 
     def _fingerprint(self) -> str:
-        """Of what a certificate is about. A program that cannot be saved counts as it is printed."""
+        """The hash of what a certificate is about. A program that cannot be saved counts as it prints."""
         try:
             text = serial.to_json(self.program)
         except PosattnError:
@@ -145,7 +147,7 @@ def compile(
     dtype: torch.dtype = torch.float32,
 ) -> Compiled:
     """The program as a model, not yet verified. `fit`: knots for functions from outside the language."""
-    instance("program", program, Program, fix="write one as posattn.compile.Program(…), or take one of the library's")
+    instance("program", program, Program, fix="write one as posattn.compile.Program(…), or take one from the library")
     domain = float(real("domain", domain))
     fit = None if fit is None else whole("fit", fit, least=2, most=1 << 16)
     try:
@@ -178,8 +180,8 @@ def _certificate(header: dict[str, str], model: ExactPositionalTransformer) -> C
 
 def _equal(one: ExactPositionalTransformer, other: ExactPositionalTransformer) -> bool:
     """Whether two models have the same sizes and the same weights."""
-    held, wanted = one.state_dict(), other.state_dict()
-    return one.architecture == other.architecture and all(torch.equal(held[k].cpu(), wanted[k]) for k in wanted)
+    mine, theirs = one.state_dict(), other.state_dict()
+    return one.architecture == other.architecture and all(torch.equal(mine[k].cpu(), theirs[k]) for k in theirs)
 
 
 def load(path: str | os.PathLike[str]) -> Compiled:

@@ -1,8 +1,8 @@
-"""What a compiled model promises: a largest error that holds for every input of its domain, and relative to what.
+"""What a compiled model promises: the largest error for any input of its domain, and what that is relative to.
 
-The bound comes from the operations (`posattn.compile.lowering.rounding`), not from what was tried. A program whose
-outputs are in proportion to its inputs, f(c·x) = c·f(x), is held to a part of the largest input of the sample at hand;
-any other to a part of the domain.
+The bound follows from the operations (`posattn.compile.lowering.rounding`), not from inputs that were tried. Where
+outputs are in proportion to inputs, f(c·x) = c·f(x), it is relative to the largest input of the sample at hand, and
+otherwise to the domain.
 """
 
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ class Promise:
     """|model(x) − program(x)| ≤ bound · (the largest input, or the domain) + floor."""
 
     bound: float
-    floor: float  # what numbers too small for the dtype can amount to
+    floor: float  # what numbers too small for the dtype can add up to
     relative_to: str
 
 
@@ -39,7 +39,7 @@ def promise(program: Program, domain: float, dtype: torch.dtype) -> Promise:
         return max(float(last.errors[name][: program.length].max()) for name in program.outputs)
 
     bound = error(Numbers(dtype, underflow=False)) / domain
-    floor = 2 * error(Numbers(dtype, rounding=False))  # twice: what is too small is rounded on its way, too
+    floor = 2 * error(Numbers(dtype, rounding=False))  # twice: small numbers are rounded on their way, too
     return Promise(bound, floor, LARGEST_INPUT if in_proportion(expanded) else DOMAIN)
 
 
@@ -70,31 +70,32 @@ def _joint(parts: list[Growth]) -> Growth:
 
 
 def _growth(expression: Expression, words: Mapping[str, Growth]) -> Growth:
-    def of(*parts: Expression) -> Growth:
-        return _joint([_growth(part, words) for part in parts])
-
-    def decided(growth: Growth, *bits: Expression) -> Growth:
-        return growth if of(*bits) is Growth.NEVER else Growth.OTHERWISE
-
     match expression:
         case tree.Word(name):
             return words[name]
         case tree.Constant(value):
             return Growth.ALONG if value == 0 else Growth.NEVER
-        case tree.Scaled(factor, part):
-            return Growth.ALONG if factor == 0 else of(part)
-        case tree.Product(one, other):
-            kinds = {of(one), of(other)}
+        case tree.Scaled(0.0, _):
+            return Growth.ALONG
+    parts = [_growth(part, words) for part in children(expression)]
+    match expression:
+        case tree.Product():
+            kinds = set(parts)
             return Growth.ALONG if kinds == {Growth.ALONG, Growth.NEVER} else _both_never(kinds)
-        case tree.Gate(part, shut):
-            return decided(of(part), shut)
-        case tree.Select(bit, unless, one, zero):
-            return decided(of(one, zero), bit, unless)
-        case tree.Exchange(own, other, upper, lower):
-            return decided(of(own, other), upper, lower)
+        case tree.Gate():
+            return _decided(parts[:1], by=parts[1:])
+        case tree.Select():
+            return _decided(parts[2:], by=parts[:2])
+        case tree.Exchange():
+            return _decided(parts[:2], by=parts[2:])
         case tree.Positive() | tree.Equal() | tree.Call():
-            return _both_never({of(*children(expression))})
-    return of(*children(expression))
+            return _both_never({_joint(parts)})
+    return _joint(parts)
+
+
+def _decided(values: list[Growth], *, by: list[Growth]) -> Growth:
+    """One of some values, chosen by bits that have to stay the same."""
+    return _joint(values) if _joint(by) is Growth.NEVER else Growth.OTHERWISE
 
 
 def _both_never(kinds: set[Growth]) -> Growth:

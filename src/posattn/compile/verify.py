@@ -29,8 +29,8 @@ from posattn.nn import ExactPositionalTransformer
 
 #: Samples that go through the model at once.
 TOGETHER = 128
-#: How often the search moves on from what errs most, and how many inputs it moves on from. Where nothing is rounded
-#: there is nothing to climb: it moves on once.
+#: How many times the search moves on from the inputs that err most, and how many of them it keeps. Where nothing is
+#: rounded there is nothing to climb, and it moves on once.
 CLIMBS, KEPT = 4, 8
 
 
@@ -44,7 +44,7 @@ def verify(
     samples: int = 256,
     seed: int = 0,
 ) -> Certificate:
-    """Compare model and program. `compiled`: whether the weights are known to be those that the compiler makes.
+    """Compare a model with its program. `compiled`: whether the weights are known to be the compiler's own.
 
     The certificate is not sealed yet.
     """
@@ -90,7 +90,7 @@ def verify(
 
 
 class _Search:
-    """Inputs that were tried, those that err most, and the first that errs too much."""
+    """Tries inputs, and keeps those that err most and the first that errs too much."""
 
     def __init__(
         self,
@@ -135,7 +135,7 @@ class _Search:
 
 
 def _reference_share(program: Program, dtype: str) -> float:
-    """How much of the bound the reference's own rounding can take: it adds up one after another, in long doubles."""
+    """The share of the bound that the reference's own rounding can use up: it adds one by one, in long doubles."""
     finer = float(np.finfo(np.longdouble).eps / np.finfo(dtype).eps)
     return (len(program.rounds) + program.length) * finer
 
@@ -148,13 +148,13 @@ def relative_errors(
     scale: float | None = None,
     floor: float = 0.0,
 ) -> Array:
-    """Every sample's largest error beyond `floor`, as a part of `scale`, or else of the sample's largest input."""
+    """Every sample's largest error beyond `floor`, relative to `scale`, or else to the sample's largest input."""
     outputs = model(torch.from_numpy(inputs)).numpy().astype(np.longdouble)
     exact = inputs.astype(np.longdouble)
     errors = np.abs(outputs - run(program, exact)).max(axis=(1, 2))
     if program.oracle is not None:
-        told = np.asarray(program.oracle(exact if len(program.inputs) > 1 else exact[:, :, 0]))
-        errors = np.maximum(errors, np.abs(outputs - told.reshape(outputs.shape)).max(axis=(1, 2)))
+        expected = np.asarray(program.oracle(exact if len(program.inputs) > 1 else exact[:, :, 0]))
+        errors = np.maximum(errors, np.abs(outputs - expected.reshape(outputs.shape)).max(axis=(1, 2)))
     return _relative(errors - floor, inputs, scale)
 
 
@@ -167,17 +167,17 @@ def shorter_errors(
     scale: float | None = None,
     floor: float = 0.0,
 ) -> Array:
-    """Every shorter sample's largest error, likewise; what it is filled up with counts as an input."""
+    """The same for shorter samples; the values that fill them up count as inputs."""
     assert program.oracle is not None
     whole = filled(program, domain, inputs)
     outputs = model(torch.from_numpy(whole)).numpy()[:, : inputs.shape[1]].astype(np.longdouble)
     exact = inputs.astype(np.longdouble)
-    told = np.asarray(program.oracle(exact if len(program.inputs) > 1 else exact[:, :, 0])).reshape(outputs.shape)
-    return _relative(np.abs(outputs - told).max(axis=(1, 2)) - floor, whole, scale)
+    expected = np.asarray(program.oracle(exact if len(program.inputs) > 1 else exact[:, :, 0])).reshape(outputs.shape)
+    return _relative(np.abs(outputs - expected).max(axis=(1, 2)) - floor, whole, scale)
 
 
 def _relative(errors: Array, inputs: Array, scale: float | None) -> Array:
-    """Errors as parts of a scale; infinite where they are not numbers, or where the scale is 0 and they are not."""
+    """Errors relative to a scale; infinite where they are not numbers, or where only the scale is 0."""
     errors = np.where(np.isnan(errors), np.inf, np.maximum(errors, 0))
     against = np.abs(inputs).max(axis=(1, 2)) if scale is None else np.full(len(errors), scale)
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -42,7 +42,7 @@ def states(lowered: Lowered, inputs: np.ndarray) -> list[torch.Tensor]:
 
 def test_compiled_programs_equal_a_loop_over_nodes_exactly():
     sinks = 0
-    for seed in range(150):
+    for seed in range(90):
         case = trees.any_case(seed)
         lowered = lower(case.program, domain=4, dtype=torch.float64)
         inputs = trees.whole_inputs(case.program, seed)
@@ -53,11 +53,11 @@ def test_compiled_programs_equal_a_loop_over_nodes_exactly():
         if model.architecture.nodes > nodes:
             assert all((state[:, -1] == 0).all() for state in states(lowered, inputs)), f"seed {seed}"
             sinks += 1
-    assert sinks > 40
+    assert sinks > 24
 
 
 def test_attention_of_compiled_programs_is_zeros_and_ones_in_float32():
-    for seed in range(30):
+    for seed in range(15):
         weights = lower(trees.any_case(seed, nodes=4).program, domain=4).model.attention()
         assert ((weights == 0) | (weights == 1)).all()
         assert (weights.sum(-1) == 1).all()

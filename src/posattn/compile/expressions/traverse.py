@@ -17,11 +17,18 @@ def children(expression: Expression) -> Iterator[Expression]:
             yield from held
 
 
-def walk(expression: Expression) -> Iterator[Expression]:
-    """An expression and everything in it."""
-    yield expression
-    for child in children(expression):
-        yield from walk(child)
+def walk(expression: Expression) -> list[Expression]:
+    """An expression and everything in it, from the outside in; a part that is used twice is there once."""
+    found: dict[Expression, None] = {}
+    _collect(expression, found)
+    return list(found)
+
+
+def _collect(expression: Expression, found: dict[Expression, None]) -> None:
+    if expression not in found:
+        found[expression] = None
+        for child in children(expression):
+            _collect(child, found)
 
 
 def words_of(expression: Expression) -> set[str]:

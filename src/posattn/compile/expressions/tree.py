@@ -59,7 +59,7 @@ class Expression(Refusing):
             )
         if self is other:
             return True
-        return type(self) is type(other) and hash(self) == hash(other) and self._fields() == other._fields()
+        return isinstance(other, Expression) and type(self) is type(other) and self._fields() == other._fields()
 
     def __hash__(self) -> int:
         """Kept once it is known: analyses look parts of a tree up again and again."""

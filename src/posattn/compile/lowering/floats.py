@@ -38,13 +38,13 @@ class Numbers:
 
 def grain_of(values: Array) -> Array:
     """The lowest bit of every number, a power of two; ∞ for 0, which is a multiple of everything."""
-
-    def lowest(value: float) -> float:
-        above, below = value.as_integer_ratio()
-        return (above & -above) / below if above else math.inf
-
     distinct, which = np.unique(np.abs(values), return_inverse=True)
-    return np.array([lowest(float(value)) for value in distinct])[which]
+    return np.array([_lowest_bit(float(value)) for value in distinct])[which]
+
+
+def _lowest_bit(value: float) -> float:
+    above, below = value.as_integer_ratio()
+    return (above & -above) / below if above else math.inf
 
 
 def has_exact_multiples(grid: float) -> bool:

@@ -1,8 +1,8 @@
-"""Between which two numbers an expression lies, when its words lie between known ones. Sound, node by node.
+"""Lower and upper bounds of expressions, from those of their words. Sound, node by node.
 
 The bounds decide how large a gate's constant must be, and what the compiled model's domain is. Compare-exchange,
-selection and gates are bounded as what they are (one of their two values), not as the sums of ReLU units that they
-become: those would let the bounds grow threefold with every round.
+selection and gates are bounded by the values they choose from, not by the sums of ReLU units that they become: those
+would make the bounds grow threefold with every round.
 """
 
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ import numpy as np
 
 from posattn.compile.expressions import Array, Expression, raised, tree
 
-#: Samples of an argument's interval that bound a function from outside the language.
+#: A function from outside the language is bounded by its values at this many points of an argument's interval.
 PROBES = 129
 
 

@@ -1,11 +1,10 @@
-"""Which numbers an expression can be: offset + step·k, at every node. Sound, in exact fractions.
+"""Which values an expression can take: offset + step·k, at every node. Sound, in exact fractions.
 
 A decision (positive, equal, gate, select, exchange) is exact only where no value lies between its two answers. Bounds
-cannot tell: x − 100.5 and x − 100 lie within much the same ones, and on a grid of 1 only the second can be compared
-with 0.
+cannot tell: x − 100.5 and x − 100 have much the same ones, but on a grid of 1 only the second can be compared with 0.
 
-Numbers in a program are meant as they are written: 0.1 is a tenth here, whatever a float makes of it, and how far the
-model's numbers lie from that is for `posattn.compile.lowering.rounding` to say.
+Numbers in a program are taken as written: 0.1 is a tenth here, whatever a float makes of it. How far the model's
+numbers lie from that is up to `posattn.compile.lowering.rounding`.
 """
 
 import math
@@ -20,9 +19,9 @@ import numpy as np
 from posattn.compile.expressions import Array, Expression, tree
 from posattn.compile.lowering.intervals import Interval, bounds
 
-#: Fractions with a larger denominator than this are taken as they are in binary, not as the simplest one nearby.
+#: A float is read as the simplest fraction nearby if its denominator is at most this, and otherwise as it is in binary.
 SIMPLEST = 1_000_000
-#: A lattice finer than this is taken for all numbers.
+#: A lattice finer than this counts as all numbers.
 FINEST = Fraction(1, 1 << 256)
 
 
@@ -51,7 +50,7 @@ def misread(number: float) -> float:
 
 
 def lattice(offset: Fraction, step: Fraction) -> Kind:
-    """The same set always in the same words: the offset in [0, step)."""
+    """The lattice in its normal form, with the offset in [0, step)."""
     if step and step < FINEST:
         return None
     return Lattice(offset % step if step else offset, step)

@@ -9,7 +9,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
-from posattn.compile.expressions import Expression, product, rebuilt, tree, walk
+from posattn.compile.expressions import Expression, children, product, rebuilt, tree, walk
 from posattn.compile.program import Program
 from posattn.compile.rounds import Round
 from posattn.errors import PosattnError
@@ -63,34 +63,28 @@ def _received(round_: Round, known: Mapping[str, Values]) -> dict[str, Values]:
 
 def constant(expression: Expression, words: Mapping[str, Values], nodes: int) -> Values | None:
     """The exact value of an expression at every node, where it depends on constants alone."""
-
-    def of(*parts: Expression) -> Sequence[Values] | None:
-        held = [constant(part, words, nodes) for part in parts]
-        return [part for part in held if part is not None] if None not in held else None
-
     match expression:
         case tree.Word(name):
             return words.get(name)
         case tree.Constant(value):
             return (Fraction(value),) * nodes
-        case tree.Sum(terms):
-            held = of(*terms)
-            return None if held is None else tuple(sum(at, Fraction(0)) for at in zip(*held, strict=True))
-        case tree.Scaled(factor, part):
-            held = of(part)
-            return None if held is None else tuple(Fraction(factor) * value for value in held[0])
-        case tree.Product(one, other):
-            held = of(one, other)
-            return None if held is None else tuple(a * b for a, b in zip(*held, strict=True))
-        case tree.Relu(part):
-            held = of(part)
-            return None if held is None else tuple(max(value, Fraction(0)) for value in held[0])
-        case tree.Minimum(one, other):
-            held = of(one, other)
-            return None if held is None else tuple(map(min, *held))
-        case tree.Maximum(one, other):
-            held = of(one, other)
-            return None if held is None else tuple(map(max, *held))
+    held = [constant(part, words, nodes) for part in children(expression)]
+    known = [part for part in held if part is not None]
+    if len(known) < len(held):
+        return None
+    match expression:
+        case tree.Sum():
+            return tuple(sum(at, Fraction(0)) for at in zip(*known, strict=True))
+        case tree.Scaled(factor, _):
+            return tuple(Fraction(factor) * value for value in known[0])
+        case tree.Product():
+            return tuple(a * b for a, b in zip(*known, strict=True))
+        case tree.Relu():
+            return tuple(max(value, Fraction(0)) for value in known[0])
+        case tree.Minimum():
+            return tuple(map(min, *known))
+        case tree.Maximum():
+            return tuple(map(max, *known))
     return None
 
 

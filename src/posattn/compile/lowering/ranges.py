@@ -1,4 +1,4 @@
-"""Between which two numbers every register lies, round by round, and which registers are still needed."""
+"""Bounds of every register, round by round, and which registers are still needed."""
 
 from collections.abc import Sequence
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
+from posattn.compile.arguments import Source
 from posattn.compile.expressions import Array, Expression, walk
 from posattn.compile.interpreter import received_words
 from posattn.compile.lowering.floats import NUMPY, Numbers, grain_of, has_exact_multiples
@@ -45,19 +46,19 @@ def first_state(program: Program, domain: float, numbers: Numbers, *, meant: boo
 
 def received(state: State, round_: Round) -> State:
     """What a round's words are, from what registers are; nothing arrives as an exact 0."""
-
-    def moved(slot_table: tuple, held: Mapping[str, Array], nothing: float) -> Array:
-        none = np.array([source is None for source in slot_table])
-        return np.where(none, nothing, received_words(slot_table, dict(held)))
-
     low = {name: held.low for name, held in state.ranges.items()}
     high = {name: held.high for name, held in state.ranges.items()}
     tables = round_.receive.items()
     return State(
-        {**state.ranges, **{s: Interval(moved(t, low, 0.0), moved(t, high, 0.0)) for s, t in tables}},
-        {**state.errors, **{s: moved(t, state.errors, 0.0) for s, t in tables}},
-        {**state.grains, **{s: moved(t, state.grains, math.inf) for s, t in tables}},
+        {**state.ranges, **{s: Interval(_moved(t, low, 0.0), _moved(t, high, 0.0)) for s, t in tables}},
+        {**state.errors, **{s: _moved(t, state.errors, 0.0) for s, t in tables}},
+        {**state.grains, **{s: _moved(t, state.grains, math.inf) for s, t in tables}},
     )
+
+
+def _moved(table: tuple[Source, ...], held: Mapping[str, Array], nothing: float) -> Array:
+    none = np.array([source is None for source in table])
+    return np.where(none, nothing, received_words(table, dict(held)))
 
 
 def register_errors(
@@ -74,7 +75,7 @@ def register_errors(
         rounding = Rounding(received(state, round_), numbers, meant)
         ranges, errors, grains = dict(state.ranges), dict(state.errors), dict(state.grains)
         for register, expression in round_.update.items():
-            for part in dict.fromkeys(walk(expression)):  # a part that is used twice is looked at once
+            for part in walk(expression):
                 look(number, register, part, rounding)
             carried, local = rounding.carried(expression), rounding.local(expression)
             error = carried + local

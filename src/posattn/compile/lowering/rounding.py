@@ -1,4 +1,4 @@
-"""How far a compiled model can be from its program, for every input of the domain: a bound from the operations.
+"""How far a compiled model can be from its program, for any input of the domain: a bound from the operations.
 
 The error of a register has two parts at every round.
 
@@ -10,7 +10,7 @@ The error of a register has two parts at every round.
 
 and no sum is off at all where all terms are multiples of one power of two g and Σ|term| ≤ 2ᵖ·g, p being the bits of a
 significand: that is how programs on a grid come out exact. Terms of a shut gate and a bit's M·0 are exact zeros.
-Whatever is below the smallest normal number may be kept, rounded or taken for 0: every term can be off by that besides.
+Numbers below the smallest normal one may be kept, rounded or flushed to 0, so every term can be off by that as well.
 
 Sizes are those of `posattn.compile.lowering.intervals`, widened by the errors so far.
 """
@@ -52,7 +52,7 @@ class Rounding:
     known: dict[tuple[str, Expression], Any] = field(default_factory=dict)  # what was computed before
 
     def local(self, expression: Expression) -> Array:
-        """The part of this expression's own sums."""
+        """The part that this expression's own sums add."""
         return self.added_up(self.parts(expression), self._reach(expression))
 
     def carried(self, expression: Expression) -> Array:

@@ -1,4 +1,4 @@
-"""What a program must be for its weights to be exact, checked before it is compiled. Every reason has its place."""
+"""What a program must fulfil for its weights to be exact, checked before compiling. Every error names the place."""
 
 from collections.abc import Iterator
 
@@ -73,13 +73,13 @@ def _undecided(program: Program, domain: float) -> Iterator[str]:
         values = Values(kinds, held, ranges | words)
         for register, expression in round_.update.items():
             place = f"round {number}, register '{register}': "
-            for part in dict.fromkeys(walk(expression)):
-                for decider, gaps, mend in _deciders(part):
+            for part in walk(expression):
+                for decider, gaps, fix in _deciders(part):
                     value = kinds.inside(values.of(decider), bounds(decider, values.ranges), gaps)
                     if value is not None:
                         free = kinds.place(None) in values.of(decider)
                         can = "can be any number" if free else f"can be {float(value):g}"
-                        yield f"{place}{part} decides by {decider}, which {can}. {mend}"
+                        yield f"{place}{part} decides by {decider}, which {can}. {fix}"
             registers = registers | {register: values.of(expression)}
 
 
@@ -100,16 +100,16 @@ def _deciders(part: Expression) -> Iterator[tuple[Expression, tuple[tuple[float,
     decide = "Decide by a bit: a constant, positive(…) or equal(…)"
     match part:
         case Positive(of, grid):
-            mend = f"Nothing may lie between 0 and grid={grid:g}: give the program and the comparison their grid."
-            yield of, ((0.0, grid),), mend
+            fix = f"Nothing may lie between 0 and grid={grid:g}: give the program and the comparison their grid."
+            yield of, ((0.0, grid),), fix
         case Equal(one, other, grid):
-            mend = (
+            fix = (
                 f"Less than grid={grid:g} apart there must be nothing: give the program and the comparison their grid."
             )
-            yield one - other, ((-grid, 0.0), (0.0, grid)), mend
+            yield one - other, ((-grid, 0.0), (0.0, grid)), fix
         case Gate(_, shut):
-            mend = f"Between 0 and 1 a gate is half open. {decide}, or scale the distance, distance(a, b) / grid."
-            yield shut, ((0.0, 1.0),), mend
+            fix = f"Between 0 and 1 a gate is half open. {decide}, or scale the distance, distance(a, b) / grid."
+            yield shut, ((0.0, 1.0),), fix
         case Select(decider, _, _, _) | Exchange(_, _, decider, _):
             yield decider, bit, f"A bit is 0 or 1. {decide}, joined by minimum and maximum."
 

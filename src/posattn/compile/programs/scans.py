@@ -31,7 +31,7 @@ def cumsum(length: int) -> Program:
 
 
 def cummin(length: int) -> Program:
-    """Minima of all prefixes. Who has nobody that far to the left reads node 0: min does not mind reading twice."""
+    """Minima of all prefixes. Nodes without a neighbour that far to the left read node 0; min may count it twice."""
     return _extremum("cummin", length, minimum, np.minimum.accumulate, pad=1.0)
 
 

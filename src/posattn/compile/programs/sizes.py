@@ -34,7 +34,7 @@ def library_size(name: str, length: int, route: str = "sort") -> tuple[int, int]
 
 
 def check_library_size(name: str, length: int, route: str = "sort") -> None:
-    """Refuse a program whose tables would take minutes and fill the memory, before any work."""
+    """Refuse a program whose tables would take minutes and fill the memory, before any work is done."""
     nodes, rounds = library_size(name, length, route)
     require(
         nodes * max(rounds, 1) <= MOST_ENTRIES,

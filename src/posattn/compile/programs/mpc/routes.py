@@ -19,7 +19,7 @@ def to_program(program: Mpc, *, route: str = "sort") -> Program:
 
 
 def _sends(round_: Exchange, slots: int) -> Round:
-    """The machines write down what they send; other nodes do the same with their zeros, and nobody reads it."""
+    """Machines write down what they send. Other nodes do the same with their zeros, which are never read."""
     nothing = Message(address=Constant(-1.0), word=Constant(0.0))
     update: dict[str, Expression] = {}
     for k, message in enumerate((*round_.messages, *[nothing] * (slots - len(round_.messages)))):
@@ -155,7 +155,7 @@ def _sorted_route(program: Mpc) -> Program:
             ),
             *carrying_sort_rounds(bus, total, key="key", carried=["kept", "hit"], grid=0.5),
             Round(
-                # the first place has nobody before it: it reads itself, and its key is never its key + ½
+                # the first place has none before it and reads itself: its key never equals its key + ½
                 receive={"before": reads("key", [None] * first + bus[:1] + bus[:-1])},
                 update={
                     "key": word("key")
