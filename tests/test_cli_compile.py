@@ -136,8 +136,11 @@ COMPILING = {
     "no equals": (["reduce", "--length", 4, "--option", "min"], ["--option min", "write NAME=VALUE"]),
     "no such option": (["reduce", "--length", 4, "--option", "op=min"], ["'op'", "Known: operation"]),
     "no such operation": (["reduce", "--length", 4, "--option", "operation=mean"], ["unknown operation 'mean'"]),
-    "length as option": (["sort", "--length", 4, "--option", "length=5"], ["--option length=5", "is no option"]),
-    "name as option": (["sort", "--length", 4, "--option", "name=cumsum"], ["--option name=cumsum", "is no option"]),
+    "length as option": (["sort", "--length", 4, "--option", "length=5"], ["--option length=5", "is not an option"]),
+    "name as option": (
+        ["sort", "--length", 4, "--option", "name=cumsum"],
+        ["--option name=cumsum", "is not an option"],
+    ),
     "source": (["broadcast", "--length", 4, "--option", "source=4"], ["source=4", "0 … 3"]),
     "destinations": (
         ["permute", "--length", 4, "--option", "destinations=0,1"],
@@ -251,6 +254,12 @@ def test_trace_writes_a_page_whole(run, tmp_path):
     assert "sort on 3 numbers" in page
     assert [path.name for path in tmp_path.iterdir()] == ["sort.html"]
     assert "cannot write 'missing/a.html'" in one_line(run("trace", "sort", 1, "--html", "missing/a.html"))
+
+
+def test_the_page_of_a_shorter_input_says_where_it_was_filled_up(run, files, tmp_path):
+    assert run("trace", files["sort"], 3, 1, "--html", "short.html").code == 0
+    page = (tmp_path / "short.html").read_text(encoding="utf-8")
+    assert "2 of 4 numbers were given; nodes 2 to 3 were filled up with 10, which the program ignores" in page
 
 
 TRACING = {

@@ -6,7 +6,7 @@ import re
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Container, Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -17,12 +17,13 @@ ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "posattn"
 #: What each part may import from, as the design has it: encodings → nn → train → engine → studies → report → cli,
 #: tasks → train, nn → compile → studies, nn → theory → studies, nn → zoo. `posattn` is the package itself.
-FOUNDATION = {"errors", "files", "devices", "checks", "version"}
+FOUNDATION = {"errors", "files", "devices", "checks", "version", "html"}
 LEARNED = FOUNDATION | {"encodings", "nn", "tasks", "train"}
 STUDIED = LEARNED | {"engine", "published", "compile", "theory", "zoo"}
 MAY_IMPORT = {
     "errors": set(),
     "version": set(),
+    "html": set(),
     "checks": {"errors"},
     "files": {"errors"},
     "devices": {"errors"},
@@ -103,6 +104,83 @@ def test_imports_point_one_way(path: Path) -> None:
 )
 def test_every_way_to_import_is_seen(line: str, found: set[str]) -> None:
     assert set(imported(ast.parse(line), set(MAY_IMPORT))) == found
+
+
+# ---- no file imports itself, by whatever way round
+
+
+def names_of_files(root: Path) -> dict[str, Path]:
+    """Every file below a package's folder by its dotted name; a package's `__init__.py` has the package's name."""
+    dotted = {".".join(path.relative_to(root.parent).with_suffix("").parts): path for path in root.rglob("*.py")}
+    return {name.removesuffix(".__init__"): path for name, path in dotted.items()}
+
+
+def imported_files(name: str, tree: ast.AST, files: Container[str]) -> set[str]:
+    """The files that a file imports, anywhere in it: in functions and under TYPE_CHECKING, too.
+
+    `from a.b import c` imports the file a.b.c where there is one, and otherwise a.b, which has to hold the name c. A
+    package counts as its `__init__.py`, and only where it is imported for a name of its own: `import a.b` does not
+    count as an import of a. So an `__init__.py` may import its package's files, unless one of them imports it back.
+    """
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module is not None:
+            wholes = {f"{node.module}.{alias.name}" for alias in node.names}
+            found |= {whole if whole in files else node.module for whole in wholes}
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] == "import_module":
+            found |= {str(text.value) for text in node.args if isinstance(text, ast.Constant)}
+    return {other for other in found if other in files and other != name}
+
+
+def import_graph(root: Path) -> dict[str, set[str]]:
+    files = names_of_files(root)
+    return {name: imported_files(name, ast.parse(path.read_text()), files) for name, path in files.items()}
+
+
+def cycles(graph: Mapping[str, set[str]]) -> list[set[str]]:
+    """Groups of files that reach each other: the strongly connected components of more than one."""
+    reached: dict[str, set[str]] = {}
+    for start in graph:
+        seen, waiting = set(), [start]
+        while waiting:
+            for after in graph[waiting.pop()] - seen:
+                seen.add(after)
+                waiting.append(after)
+        reached[start] = seen
+    groups = [{name, *(other for other in reached[name] if name in reached[other])} for name in graph]
+    return [group for number, group in enumerate(groups) if len(group) > 1 and group not in groups[:number]]
+
+
+def test_no_file_imports_itself_by_way_of_others() -> None:
+    assert cycles(import_graph(SOURCE)) == []
+
+
+PLANTED = {
+    "a plain import": ("import house.b", "import house.a", True),
+    "names": ("from house.b import y", "from house.a import x", True),
+    "files by name": ("from house import b", "from house import a", True),
+    "a lazy import": ("from house import b", "def f():\n    from house.a import x", True),
+    "an import for types": ("import house.b", "if TYPE_CHECKING:\n    from house.a import X", True),
+    "a name as text": ("import house.b", "x = importlib.import_module('house.a')", True),
+    "the package itself": ("from house import b", "from house import x", True),
+    "one way": ("from house.b import y", "import json", False),
+    "another house": ("from house.b import y", "from houses.a import x", False),
+}
+
+
+@pytest.mark.parametrize(("a", "b", "round_about"), PLANTED.values(), ids=PLANTED)
+def test_a_planted_cycle_is_seen(tmp_path: Path, a: str, b: str, round_about: bool) -> None:
+    house = tmp_path / "house"
+    house.mkdir()
+    (house / "__init__.py").write_text("from house.a import x")
+    (house / "a.py").write_text(a)
+    (house / "b.py").write_text(b)
+    assert bool(cycles(import_graph(house))) == round_about
+
+
+# ---- what may be imported
 
 
 def test_core_works_where_no_extra_is_installed() -> None:

@@ -15,7 +15,8 @@ import torch
 from posattn import compile as compiler
 from posattn import engine, nn, studies, tasks
 from posattn.compile import library, mpc, word
-from posattn.compile.program import Program, Round
+from posattn.compile.program import Program
+from posattn.compile.rounds import Round
 from posattn.studies.core import results
 from posattn.train import Data, Evaluation, Fleet, Optimiser, Trial
 from posattn.train.language.trial import LanguageTrial

@@ -10,7 +10,8 @@ from posattn import PosattnError
 from posattn.compile import compile, library
 from posattn.compile.expressions import Constant, Word, call, maximum, product, relu, word
 from posattn.compile.interpreter import run, trace
-from posattn.compile.program import Program, Round, reads
+from posattn.compile.program import Program
+from posattn.compile.rounds import Round, reads
 
 from . import trees
 
@@ -83,18 +84,18 @@ def test_an_input_of_another_shape_is_refused(shape):
 
 
 PROBLEMS: list[tuple[dict[str, Any], str]] = [
-    ({"length": 4}, "length=4 and nodes=3: 1 ≤ length ≤ nodes is needed."),
-    ({"length": 0}, "length=0 and nodes=3: 1 ≤ length ≤ nodes is needed."),
-    ({"registers": ("x", "y", "c", "one")}, "register 'one': the name is taken"),
+    ({"length": 4}, "length=4 and nodes=3: it must be 1 ≤ length ≤ nodes."),
+    ({"length": 0}, "length=0 and nodes=3: it must be 1 ≤ length ≤ nodes."),
+    ({"registers": ("x", "y", "c", "one")}, "register 'one': the name is reserved"),
     ({"registers": ("x", "y", "c", "y")}, "register 'y' is declared twice."),
     ({"inputs": ("x", "x")}, "input 'x' is named twice."),
-    ({"inputs": ("x", "w")}, "input 'w' is no register."),
-    ({"outputs": ("w",)}, "output 'w' is no register."),
-    ({"constants": {"c": (0.0,) * 3, "w": (0.0,) * 3}}, "constant 'w' is no register."),
+    ({"inputs": ("x", "w")}, "input 'w' is not a register."),
+    ({"outputs": ("w",)}, "output 'w' is not a register."),
+    ({"constants": {"c": (0.0,) * 3, "w": (0.0,) * 3}}, "constant 'w' is not a register."),
     ({"constants": {"c": (1.0,)}}, "constant 'c' has 1 values for 3 nodes."),
     ({"constants": {"c": (1.0, float("nan"), 0.0)}}, "constant 'c' is not finite."),
-    ({"constants": {"c": (0.0,) * 3, "x": (0.0,) * 3}}, "'x' is an input and a constant at once."),
-    ({"permutations": ("y",)}, "permutation 'y' is no input."),
+    ({"constants": {"c": (0.0,) * 3, "x": (0.0,) * 3}}, "'x' is both an input and a constant."),
+    ({"permutations": ("y",)}, "permutation 'y' is not an input."),
     ({"rounds": ()}, "output 'y' is never written."),
     ({"rounds": (Round(update={"y": x}), Round(receive={"c": reads("x", [0, 1, 2])}))},
      "round 2: slot 'c' has a register's name."),
@@ -110,7 +111,7 @@ PROBLEMS: list[tuple[dict[str, Any], str]] = [
     ({"rounds": (Round(update={"y": x}), Round(update={"y": s}))},
      "round 2: 'y' is computed from 's', which is neither a register nor a slot."),
     ({"rounds": (Round(update={"y": word("one")}),)}, "'one', which is neither a register nor a slot."),
-    ({"rounds": (Round(update={"y": x, "w": x}),)}, "round 1: 'w' is updated and no register."),
+    ({"rounds": (Round(update={"y": x, "w": x}),)}, "round 1: 'w' is updated, but it is not a register."),
 ]  # fmt: skip
 
 

@@ -21,7 +21,8 @@ from posattn.compile.expressions import (
     select,
     word,
 )
-from posattn.compile.program import Program, Round
+from posattn.compile.program import Program
+from posattn.compile.rounds import Round
 
 Words = Mapping[str, float]
 

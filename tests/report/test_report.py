@@ -226,7 +226,7 @@ def test_a_model_that_is_left_out_is_said_in_the_report(tmp_path, monkeypatch):
         preset="smoke", tasks=("mixed-min",), seeds=1, out=tmp_path, device="cpu", reporter=engine.Lines(),
     )  # fmt: skip
     page = report.write(found, tmp_path)
-    assert "<li>No GPT-2: model &#x27;&lt;gpt2&gt;&#x27; needs transformers (" in page.read_text()
+    assert "<li>No GPT-2: model &#39;&lt;gpt2&gt;&#39; needs transformers (" in page.read_text()
     assert "- No GPT-2: model '<gpt2>' needs transformers (" in (page.parent / "table.md").read_text()
     assert "GPT-2" not in lines_of(found)
 
@@ -245,8 +245,6 @@ def test_models_with_their_own_numbers_of_seeds_share_a_table_and_a_figure(tmp_p
     assert {(row[1], row[place]) for row in table.cells(found)} == {("positional", "1"), ("rotary, input X‖P", "3")}
     text = page.read_text()
     assert "Command: posattn run rotary --task sum --model positional --preset smoke --seeds 1" in text
-    assert (
-        "Command: posattn run rotary --task sum --model &#x27;rotary, input X‖P&#x27; --preset smoke --seeds 3" in text
-    )
+    assert "Command: posattn run rotary --task sum --model &#39;rotary, input X‖P&#39; --preset smoke --seeds 3" in text
     assert [row["seed"] for row in kept(page) if row["arm"] == "rotary, input X‖P"] == ["0", "1", "2"] * 3
     assert {"positional", "rotary, input X‖P"} < set(lines_of(found))

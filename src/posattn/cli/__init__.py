@@ -20,12 +20,15 @@ from posattn.cli import studies
 from posattn.cli import programs
 
 # isort: split
+from posattn.cli import running
+
+# isort: split
 from posattn.cli import theory
 
 # isort: split
 from posattn.cli import bench
 
-__all__ = ["app", "bench", "main", "output", "programs", "studies", "tasks", "theory", "train"]
+__all__ = ["app", "bench", "main", "output", "programs", "running", "studies", "tasks", "theory", "train"]
 
 #: What shells report of a process that SIGPIPE has ended.
 CLOSED_PIPE = 141

@@ -1,8 +1,6 @@
-"""Programs and their compiled models."""
+"""Programs: list them, compile them, verify what was compiled."""
 
 import json
-import math
-import os
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -10,7 +8,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from posattn.cli.app import LARGEST, Json, ModelFile, app, numeric_model, pairs, path, plain
+from posattn.cli.app import LARGEST, Json, app, pairs, path, plain
 from posattn.errors import PosattnError, unknown
 
 if TYPE_CHECKING:
@@ -21,7 +19,7 @@ if TYPE_CHECKING:
 def list_programs(as_json: Json = False) -> None:
     """List the parallel programs that can be compiled to exact weights, with their cost at length 8.
 
-    In Python: posattn.compile.compile(posattn.compile.programs.library.get("sort", 16)).
+    In Python: posattn.compile.compile(posattn.compile.library.get("sort", 16)).
     """
     from posattn.compile import compile, library
 
@@ -44,8 +42,8 @@ def list_programs(as_json: Json = False) -> None:
         return
     table = Table("program", "computes", "layers", "nodes", "encoding", title="Programs, compiled at length 8")
     for row in rows:
-        name, told, layers, nodes, encoding, width = map(str, row.values())
-        table.add_row(name, escape(told), layers, nodes, f"{encoding}, {width}")
+        name, computes, layers, nodes, encoding, width = map(str, row.values())
+        table.add_row(name, escape(computes), layers, nodes, f"{encoding}, {width}")
     Console().print(table)
 
 
@@ -70,12 +68,12 @@ def compile_program(
     import torch
 
     from posattn import compile as compiler
-    from posattn.compile.resources import check_memory
+    from posattn.compile.programs.sizes import check_memory
 
     dtypes = {"float32": torch.float32, "float64": torch.float64}
     if dtype not in dtypes:
         raise unknown("dtype", dtype, dtypes)
-    options = _options(option or [])
+    options = program_options(option or [])
     if program in compiler.library.PROGRAMS and length >= 1:
         check_memory(program, length, str(options.get("route", "sort")))
     found = compiler.library.get(program, length, **options)
@@ -87,12 +85,12 @@ def compile_program(
     _print_certificate(made, as_json, file if made.certificate.holds else None)
 
 
-def _options(given: list[str]) -> dict[str, Any]:
+def program_options(given: list[str]) -> dict[str, Any]:
     """operation=min, source=3, destinations=2,0,1: numbers where they look like numbers."""
     found: dict[str, Any] = {}
     for name, value in pairs(given).items():
         if name in ("name", "length"):
-            raise PosattnError(f"--option {name}={value}: the program's {name} is no option, it is given by itself.")
+            raise PosattnError(f"--option {name}={value}: the program's {name} is not an option; give it by itself.")
         parts = [_number(part) for part in value.split(",")]
         found[name] = parts if len(parts) > 1 else parts[0]
     return found
@@ -145,105 +143,3 @@ def verify_file(
     from posattn.compile import load
 
     _print_certificate(load(file).verify(samples=samples, seed=seed), as_json, None)
-
-
-Values = Annotated[list[str], typer.Argument(help="Numbers; x:y for a program with two inputs, as 7:0 8:2 9:1.")]
-#: Negative numbers are values here, not options.
-NUMBERS = {"ignore_unknown_options": True}
-
-
-def _rows(values: list[str]) -> list[list[float]]:
-    """One row a node, one column an input."""
-    try:
-        rows = [[float(part) for part in value.split(":")] for value in values]
-    except ValueError as error:
-        raise PosattnError(f"the values {' '.join(values)}: {error}. Give numbers, as 3 1 2.") from None
-    if not all(math.isfinite(value) for row in rows for value in row):
-        raise PosattnError(f"the values {' '.join(values)}: one is not finite. Give numbers, as 3 1 2.")
-    if len({len(row) for row in rows}) > 1:
-        raise PosattnError(f"the values {' '.join(values)}: give every node as many inputs.")
-    return rows
-
-
-@app.command("trace", context_settings=NUMBERS)
-def trace_program(
-    program: Annotated[
-        str, typer.Argument(metavar="PROGRAM|FILE", help="A program, as in `posattn programs`, or a compiled file.")
-    ],
-    values: Values,
-    option: Annotated[list[str] | None, typer.Option(help="An option of the program; repeatable.")] = None,
-    html: Annotated[
-        str | None, typer.Option(help="Write a page with the network drawn and the values moving.", callback=path)
-    ] = None,
-) -> None:
-    """Watch a program at work: who reads from whom, and what every register holds, round by round.
-
-    Examples: posattn trace sort 3 1 2 5 4 --html sort.html; posattn trace sort16.safetensors 3 1 2
-    """
-    import numpy as np
-    import torch
-
-    from posattn.compile import library, load
-    from posattn.compile.compiled import check_kinds
-    from posattn.compile.inputs import filled
-    from posattn.compile.show import trace
-    from posattn.files import write_whole
-
-    rows = np.array(_rows(values))
-    if program in library.PROGRAMS or not _is_file(program):
-        made = library.get(program, len(rows), **_options(option or []))
-        if rows.shape[1] != len(made.inputs):
-            named = ":".join(made.inputs)
-            raise PosattnError(f"the values {' '.join(values)}: '{program}' takes {named} for every node.")
-        check_kinds(made, torch.from_numpy(rows)[None], torch.float64)
-    else:
-        if option:
-            raise PosattnError(f"--option {option[0]}: the program in '{program}' is made already. Leave it out.")
-        saved = load(os.path.expanduser(program))
-        saved.check(torch.from_numpy(rows)[None])
-        made, given, rows = saved.program, len(rows), filled(saved.program, saved.domain, rows[None])[0]
-        if given < len(rows):
-            pad = ":".join(f"{value:g}" for value in rows[-1])
-            print(f"{given} of {len(rows)} numbers were given; filled up with {pad}, which the program ignores")
-    print(trace.text(made, rows))
-    if html is not None:
-        write_whole(html, trace.page(made, rows).encode())
-        print(f"page: {html}")
-
-
-def _is_file(name: str) -> bool:
-    """Whether a name is meant as a file's: it is there, or it could not be a program's."""
-    return os.sep in name or name.endswith(".safetensors") or os.path.exists(name)
-
-
-@app.command("run-model", context_settings=NUMBERS)
-def run_model(
-    file: ModelFile,
-    values: Values,
-) -> None:
-    """Run a model on numbers and print what comes out. It may be compiled, or trained on a numeric task.
-
-    Example: posattn run-model sort16.safetensors 3 1 2
-    """
-    import torch
-
-    from posattn import compile as compiler
-    from posattn.nn.weights import check_finite_weights, read_header
-
-    rows = torch.tensor([_rows(values)], dtype=torch.float64)
-    if "program" in read_header(file):
-        made = compiler.load(file)
-        check_finite_weights(f"'{file}'", made.model)
-        found = made(rows)
-    else:
-        model = numeric_model(file)
-        check_finite_weights(f"'{file}'", model)
-        with torch.no_grad():
-            found = model(rows.to(next(model.parameters())))
-    if not found.isfinite().all():
-        raise PosattnError(
-            f"the values {' '.join(values)}: the answer is too large for {found.dtype}. Give smaller numbers."
-        )
-    digits = 15 if found.dtype == torch.float64 else 7  # what the dtype holds; the next one is rounding
-    for column in found[0].T.tolist():
-        print(" ".join(f"{value:.{digits}g}" for value in column))

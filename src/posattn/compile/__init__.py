@@ -7,8 +7,9 @@ tensor([1., 2., 3.])
 >>> sorter.certificate.holds
 True
 
-`expressions` is the language of local functions, `program` what a program is, `interpreter` runs one as written,
-`lower` makes the weights, `certificate` says how well the two agree. `library` and `mpc` hold programs.
+`expressions` is the language of local functions; `program` and `rounds` say what a program is; `interpreter` runs one
+as written; `lowering` turns it into weights; `verify` compares the two, and `certificate` records the outcome.
+`programs` holds the library and programs with computed addresses (`mpc`); `show` draws programs and traces them.
 """
 
 from posattn.compile.certificate import Certificate
@@ -29,9 +30,10 @@ from posattn.compile.expressions import (
     word,
 )
 from posattn.compile.interpreter import run
-from posattn.compile.program import Program, Round, reads
+from posattn.compile.program import Program
 from posattn.compile.programs import library, mpc
 from posattn.compile.programs.benes import benes
+from posattn.compile.rounds import Round, reads
 
 __all__ = [
     "Certificate",

@@ -1,6 +1,6 @@
-"""What a program may be given: names, tables of sources, expressions and constants, and what is kept of them.
+"""Checks of what a program is given: names, tables of sources, expressions and constants, and what is kept of them.
 
-Messages are written only where something is wrong: tables and expressions can be long.
+Messages are composed only where something is wrong, because tables and expressions can be long.
 """
 
 import math
@@ -21,7 +21,7 @@ def names(name: str, value: Any) -> tuple[str, ...]:
     """What was passed as `name`: a tuple or a list of names."""
     listed = isinstance(value, tuple | list) and all(isinstance(entry, str) and entry for entry in value)
     if not listed:
-        raise PosattnError(f"{name}={value!r}: a tuple of names is meant, as ('x',).")
+        raise PosattnError(f"{name}={value!r}: give a tuple of names, as ('x',).")
     return tuple(value)
 
 
@@ -29,7 +29,7 @@ def expressions(name: str, value: Any) -> dict[str, Expression]:
     """What was passed as `name`: what each register becomes. A number is a constant."""
     mapped = isinstance(value, Mapping) and all(isinstance(entry, str) and entry for entry in value)
     if not mapped:
-        raise PosattnError(f"{name}={value!r}: it maps registers to expressions, as {{'x': word('x') + 1}}.")
+        raise PosattnError(f"{name}={value!r}: map registers to expressions, as {{'x': word('x') + 1}}.")
     return {register: as_expression(expression) for register, expression in value.items()}
 
 
@@ -37,11 +37,11 @@ def numbers(name: str, value: Any) -> dict[str, tuple[float, ...]]:
     """What was passed as `name`: a number for every node, for each of some registers."""
     mapped = isinstance(value, Mapping) and all(isinstance(entry, str) and entry for entry in value)
     if not mapped:
-        raise PosattnError(f"{name}={value!r}: it maps registers to a number for each node, as {{'c': (0.0, 1.0)}}.")
+        raise PosattnError(f"{name}={value!r}: map registers to one number per node, as {{'c': (0.0, 1.0)}}.")
     for register, held in value.items():
         listed = isinstance(held, tuple | list | np.ndarray)
         if not listed:
-            raise PosattnError(f"{name}: '{register}' is {held!r}, and a tuple with a number for each node is meant.")
+            raise PosattnError(f"{name}: '{register}' is {held!r}, not a tuple with one number per node.")
     return {
         register: tuple(float(number(f"{name}: '{register}'", entry)) for entry in held)
         for register, held in value.items()
@@ -51,16 +51,16 @@ def numbers(name: str, value: Any) -> dict[str, tuple[float, ...]]:
 def check_grid_and_oracle(grid: float | None, oracle: Any) -> None:
     if grid is not None:
         found = number("grid", grid)
-        require(0 < found < math.inf, f"grid={grid}: the distance between two neighbours is a finite number above 0.")
+        require(0 < found < math.inf, f"grid={grid}: the distance between neighbours must be a finite number above 0.")
     require(oracle is None or callable(oracle), f"oracle={oracle!r}: a function of NumPy arrays, or None.")
 
 
 def sources(slot: Any, table: Any) -> tuple[Source, ...]:
-    """A slot's table: for every node whom it reads, and which register."""
+    """A slot's table: for every node, whom it reads and which register."""
     require(isinstance(slot, str) and bool(slot), f"receive: {slot!r} is not the name of a slot.")
     if not isinstance(table, tuple | list):
         raise PosattnError(f"receive: '{slot}' is {table!r}, not a table. Use reads(register, nodes).")
-    # most entries are right, and there are nodes × rounds of them
+    # there are nodes × rounds of these entries, and most are right
     return tuple(
         source
         if source is None or (type(source) is tuple and [type(part) for part in source] == [int, str])

@@ -1,10 +1,4 @@
-"""How well a compiled model agrees with its program: tried on random, nasty and, where few, all inputs.
-
-The promise is a bound that holds for every input of the domain (`posattn.compile.promise`); a certificate says that the
-model was held to it. An error is the largest difference in a sample's outputs, as a part of the largest input of that
-sample, or of the domain where the program is not in proportion to its inputs. The reference is the interpreter in a
-wider dtype than the model's, and for programs of the library their oracle in NumPy too.
-"""
+"""What was promised of a compiled model, what was tried and what came out; sealed to the model's own weights."""
 
 import dataclasses
 import hashlib
@@ -12,32 +6,9 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import numpy as np
-import torch
 from torch import Tensor
 
-from posattn.checks import whole
-from posattn.compile.expressions import Array
-from posattn.compile.inputs import (
-    adversarial_inputs,
-    climbed_inputs,
-    exhaustive_inputs,
-    filled,
-    random_inputs,
-    shorter_inputs,
-)
-from posattn.compile.interpreter import run
-from posattn.compile.lowering.rounding import NUMPY
-from posattn.compile.program import Program
-from posattn.compile.promise import DOMAIN, Promise, promise
 from posattn.errors import PosattnError, require
-from posattn.nn import ExactPositionalTransformer
-
-#: Samples that go through the model at once.
-TOGETHER = 128
-#: How often the search moves on from what errs most, and how many inputs it moves on from. Where nothing is rounded
-#: there is nothing to climb: it moves on once.
-CLIMBS, KEPT = 4, 8
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,10 +28,10 @@ class Certificate:
     seed: int
     against: tuple[str, ...]
     error: float  # the largest that was seen
-    bound: float | None  # what no input exceeds; None: a fit is in it, and its error is what it is
-    floor: float  # besides: what numbers too small for the dtype can amount to
-    relative_to: str  # what error and bound are parts of
-    compiled: bool  # whether the weights are those that the compiler makes: the bound is about these
+    bound: float | None  # what no input exceeds; None where a function was fitted
+    floor: float  # on top of it: what numbers too small for the dtype can add up to
+    relative_to: str  # what error and bound are relative to
+    compiled: bool  # whether the weights are those that the compiler makes: the bound is about these alone
     fits: tuple[tuple[str, float], ...]  # each fitted function and its own largest error
     # the first input whose error is beyond the bound, or not finite; one row per node
     counterexample: tuple[tuple[float, ...], ...] | None
@@ -68,9 +39,9 @@ class Certificate:
 
     @property
     def holds(self) -> bool:
-        """Whether the weights are the compiler's own and every input that was tried kept within the bound.
+        """Whether the weights are the compiler's own and every input that was tried stayed within the bound.
 
-        What is fitted has no bound, and so nothing holds.
+        A fitted model has no bound, so its certificate never holds.
         """
         return self.bound is not None and self.compiled and self.counterexample is None
 
@@ -90,7 +61,7 @@ class Certificate:
                 if fields[name] is not None:
                     fields[name] = tuple(tuple(e) if isinstance(e, list) else e for e in fields[name])
             found = cls(**fields)
-            str(found)  # whatever cannot be shown is not a certificate
+            str(found)  # what cannot be shown is not a certificate
             return found
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise PosattnError(f"not a certificate ({error}): {text!r:.60}. Certificate.to_json writes one.") from None
@@ -116,7 +87,7 @@ class Certificate:
 
 
 def has_digest(text: str) -> bool:
-    """Whether a certificate says which weights it is about; those of the first versions did not."""
+    """Whether a certificate says which weights it is about; early versions did not."""
     try:
         held = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -138,153 +109,3 @@ def fingerprint(program: str, about: str, tensors: Mapping[str, Tensor]) -> str:
         found.update(f"{name} {held.dtype} {tuple(held.shape)}\n".encode())
         found.update(held.numpy().tobytes())
     return found.hexdigest()
-
-
-def verify(
-    program: Program,
-    model: ExactPositionalTransformer,
-    *,
-    domain: float,
-    compiled: bool,
-    fits: tuple[tuple[str, float], ...] = (),
-    samples: int = 256,
-    seed: int = 0,
-) -> Certificate:
-    """Compare model and program. `compiled`: whether the weights are known to be those that the compiler makes.
-
-    The certificate is not sealed yet.
-    """
-    samples, seed = whole("samples", samples, least=1), whole("seed", seed, least=0)
-    kind = next(model.parameters()).dtype
-    dtype = str(kind).removeprefix("torch.")
-    require(kind in NUMPY, f"the model is {dtype}: verify it in float32 or float64.")
-    promised = None if fits else promise(program, domain, kind)
-    relative_to = promised.relative_to if promised else DOMAIN
-    search = _Search(program, model, domain, dtype, promised, relative_to)
-    rng = np.random.default_rng(seed)
-    counts = {
-        "random": search.tried(random_inputs(program, domain, samples, rng)),
-        "adversarial": search.tried(adversarial_inputs(program, domain, np.random.default_rng(seed + 1), dtype)),
-        "exhaustive": search.tried(exhaustive_inputs(program, domain)),
-        "climbed": sum(
-            search.tried(climbed_inputs(program, domain, search.best, -(-samples // CLIMBS), rng))
-            for _ in range(CLIMBS if search.allowed else 1)
-        ),
-        "shorter": sum(
-            search.shorter(inputs)
-            for inputs in shorter_inputs(program, domain, samples, np.random.default_rng(seed + 2))
-        ),
-    }
-    return Certificate(
-        program=program.name,
-        length=program.length,
-        domain=domain,
-        grid=program.grid,
-        dtype=dtype,
-        **counts,
-        seed=seed,
-        against=("the interpreter", "NumPy") if program.oracle else ("the interpreter",),
-        error=search.worst,
-        bound=promised.bound if promised else None,
-        floor=promised.floor if promised else 0.0,
-        relative_to=relative_to,
-        compiled=compiled,
-        fits=fits,
-        counterexample=search.counterexample,
-        digest="",
-    )
-
-
-class _Search:
-    """Inputs that were tried, those that err most, and the first that errs too much."""
-
-    def __init__(
-        self,
-        program: Program,
-        model: ExactPositionalTransformer,
-        domain: float,
-        dtype: str,
-        promised: Promise | None,
-        relative_to: str,
-    ) -> None:
-        self.program, self.model, self.domain, self.dtype = program, model, domain, dtype
-        self.scale = domain if relative_to == DOMAIN else None
-        self.floor = promised.floor if promised else 0.0
-        self.allowed = promised.bound * (1 + _reference_share(program, dtype)) if promised else None
-        self.worst, self.counterexample = 0.0, None
-        self.best = np.zeros((0, program.length, len(program.inputs)), dtype)
-        self._errors = np.zeros(0)
-
-    def tried(self, inputs: Array) -> int:
-        """Try inputs of the whole length, and keep those that err most."""
-        for chunk in np.split(inputs, range(TOGETHER, len(inputs), TOGETHER)):
-            if len(chunk):
-                chunk = chunk.astype(self.dtype)
-                errors = relative_errors(self.program, self.model, chunk, self.scale, self.floor)
-                self._note(chunk, errors)
-                together, found = np.concatenate([self.best, chunk]), np.concatenate([self._errors, errors])
-                order = np.argsort(-found, kind="stable")[:KEPT]
-                self.best, self._errors = together[order], found[order]
-        return len(inputs)
-
-    def shorter(self, inputs: Array) -> int:
-        held = inputs.astype(self.dtype)
-        errors = shorter_errors(self.program, self.model, self.domain, held, self.scale, self.floor)
-        self._note(inputs, errors)
-        return len(inputs)
-
-    def _note(self, inputs: Array, errors: Array) -> None:
-        self.worst = max(self.worst, float(errors.max()))
-        wrong = ~np.isfinite(errors) if self.allowed is None else ~(errors <= self.allowed)
-        if self.counterexample is None and wrong.any():
-            self.counterexample = tuple(tuple(map(float, row)) for row in inputs[int(np.argmax(wrong))])
-
-
-def _reference_share(program: Program, dtype: str) -> float:
-    """How much of the bound the reference's own rounding can take: it adds up one after another, in long doubles."""
-    finer = float(np.finfo(np.longdouble).eps / np.finfo(dtype).eps)
-    return (len(program.rounds) + program.length) * finer
-
-
-@torch.no_grad()
-def relative_errors(
-    program: Program,
-    model: ExactPositionalTransformer,
-    inputs: Array,
-    scale: float | None = None,
-    floor: float = 0.0,
-) -> Array:
-    """Every sample's largest error beyond `floor`, as a part of `scale`, or else of the sample's largest input."""
-    outputs = model(torch.from_numpy(inputs)).numpy().astype(np.longdouble)
-    exact = inputs.astype(np.longdouble)
-    errors = np.abs(outputs - run(program, exact)).max(axis=(1, 2))
-    if program.oracle is not None:
-        told = np.asarray(program.oracle(exact if len(program.inputs) > 1 else exact[:, :, 0]))
-        errors = np.maximum(errors, np.abs(outputs - told.reshape(outputs.shape)).max(axis=(1, 2)))
-    return _relative(errors - floor, inputs, scale)
-
-
-@torch.no_grad()
-def shorter_errors(
-    program: Program,
-    model: ExactPositionalTransformer,
-    domain: float,
-    inputs: Array,
-    scale: float | None = None,
-    floor: float = 0.0,
-) -> Array:
-    """Every shorter sample's largest error, likewise; what it is filled up with counts as an input."""
-    assert program.oracle is not None
-    whole = filled(program, domain, inputs)
-    outputs = model(torch.from_numpy(whole)).numpy()[:, : inputs.shape[1]].astype(np.longdouble)
-    exact = inputs.astype(np.longdouble)
-    told = np.asarray(program.oracle(exact if len(program.inputs) > 1 else exact[:, :, 0])).reshape(outputs.shape)
-    return _relative(np.abs(outputs - told).max(axis=(1, 2)) - floor, whole, scale)
-
-
-def _relative(errors: Array, inputs: Array, scale: float | None) -> Array:
-    """Errors as parts of a scale; infinite where they are not numbers, or where the scale is 0 and they are not."""
-    errors = np.where(np.isnan(errors), np.inf, np.maximum(errors, 0))
-    against = np.abs(inputs).max(axis=(1, 2)) if scale is None else np.full(len(errors), scale)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(errors == 0, 0, errors / against).astype(np.float64)

@@ -1,4 +1,4 @@
-"""A compiled program: the model, what it was compiled from, where it is right, and a file that holds all of it."""
+"""A compiled program: the model, its program, the domain in which it is right, and a file that holds all of it."""
 
 import json
 import math
@@ -9,16 +9,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from posattn.checks import instance, real, tensor, whole
+from posattn.checks import instance, real, whole
 from posattn.checks import path as checked_path
-from posattn.compile import certificate, serial
+from posattn.compile import serial
 from posattn.compile.certificate import Certificate, fingerprint, has_digest
+from posattn.compile.domain import check_inputs
 from posattn.compile.inputs import filled
+from posattn.compile.lowering.floats import NUMPY
 from posattn.compile.lowering.lower import lower
-from posattn.compile.lowering.rounding import NUMPY
 from posattn.compile.program import TOO_DEEP, Program
-from posattn.compile.promise import has_exact_multiples
-from posattn.errors import PosattnError, require
+from posattn.compile.verify import verify
+from posattn.errors import PosattnError, counted, require
 from posattn.nn import ExactPositionalTransformer
 from posattn.nn import load as load_model
 from posattn.nn.hardened import HardenedTransformer
@@ -27,7 +28,7 @@ from posattn.nn.weights import read_header, write_weights
 
 @dataclass(frozen=True, kw_only=True)
 class Compiled:
-    """A program as a positional Transformer. Call it with numbers; they are checked against the certified domain."""
+    """A program as a positional Transformer. Call it with numbers, which are checked against the certified domain."""
 
     program: Program
     model: ExactPositionalTransformer
@@ -44,9 +45,11 @@ class Compiled:
         held = next(self.model.parameters())
         tried = self.certificate
         if tried is not None and str(held.dtype) != f"torch.{tried.dtype}":
-            raise PosattnError(f"the model is {held.dtype} and was certified in {tried.dtype}: verify it, .verify().")
+            raise PosattnError(
+                f"the model is {held.dtype} and was certified in {tried.dtype}: verify it again, .verify()."
+            )
         if tried is not None and tried.domain != self.domain:
-            raise PosattnError(f"the domain is {self.domain:g} and was certified as {tried.domain:g}: compile it anew.")
+            raise PosattnError(f"the domain is {self.domain:g} and was certified as {tried.domain:g}: recompile it.")
         listed = isinstance(x, Tensor | np.ndarray | list | tuple)
         if not listed:
             raise PosattnError(f"the input is {x!r}: give a tensor of numbers, as torch.tensor([3.0, 1.0]).")
@@ -68,38 +71,18 @@ class Compiled:
 
     def check(self, x: Tensor) -> None:
         """Raise where a value is not in the domain that the model was compiled for."""
-        program = self.program
-        tensor("x", x)
-        require(
-            x.dim() == 3 and x.shape[2] == len(program.inputs),
-            f"the input has shape {tuple(x.shape)}: '{program.name}' takes (batch, length, {len(program.inputs)}).",
-        )
-        require(x.shape[1] > 0, f"the input has shape {tuple(x.shape)}: it holds no numbers. Give at least one.")
-        require(
-            x.shape[1] <= program.length,
-            f"{x.shape[1]} numbers: the model was compiled for length {program.length}. Compile it for a longer one.",
-        )
-        require(
-            (program.pad is not None and not program.permutations) or x.shape[1] == program.length,
-            f"{x.shape[1]} numbers: '{program.name}' works on exactly {program.length}, shorter inputs cannot be "
-            "filled up. Compile it for that length.",
-        )
-        for column, name in enumerate(program.inputs):
-            if name not in program.permutations:
-                reason = f"lies outside ±{self.domain:g}, where the model is certified: compile it with a larger domain"
-                _refuse(x, ~(x[:, :, column].abs() <= self.domain), column, reason)
-        check_kinds(program, x, next(self.model.parameters()).dtype)
+        check_inputs(self.program, x, domain=self.domain, dtype=next(self.model.parameters()).dtype)
 
     def _filled(self, x: Tensor) -> Tensor:
-        """A shorter input filled up with what the program ignores."""
+        """A shorter input, filled up with values that the program ignores."""
         return torch.from_numpy(filled(self.program, self.domain, x.cpu().numpy())).to(x.device)
 
     def verify(self, *, samples: int = 256, seed: int = 0) -> "Compiled":
-        """The same with a fresh certificate. The program is compiled anew, to see whether it gives these weights."""
+        """The same with a new certificate. Compiles the program again, to see whether that gives these weights."""
         dtype = next(self.model.parameters()).dtype
         require(dtype in NUMPY, f"the model is {dtype}: verify it in torch.float32 or torch.float64.")
         compiled = not self.fits and _equal(self.model, lower(self.program, domain=self.domain, dtype=dtype).model)
-        found = certificate.verify(
+        found = verify(
             self.program,
             self.model,
             domain=self.domain,
@@ -111,7 +94,7 @@ class Compiled:
         return replace(self, certificate=found.sealed(self._fingerprint()))
 
     def _about(self) -> str:
-        """What a file says of the model besides its weights and its program."""
+        """What a file says about the model apart from its weights and its program."""
         about = {
             "domain": self.domain,
             "encoding": self.encoding,
@@ -121,7 +104,7 @@ class Compiled:
         return json.dumps(about)
 
     def _fingerprint(self) -> str:
-        """Of what a certificate is about. A program that cannot be saved counts as it is printed."""
+        """The hash of what a certificate is about. A program that cannot be saved counts as it prints."""
         try:
             text = serial.to_json(self.program)
         except PosattnError:
@@ -132,9 +115,10 @@ class Compiled:
         """Sizes of the model, and the encoding that was chosen."""
         sizes = self.model.architecture
         return (
-            f"{self.program.name}: {sizes.nodes} nodes, {_count(sizes.depth, 'layer')}, {_count(sizes.heads, 'head')}, "
-            f"state {sizes.embed_dim}, MLP {sizes.mlp_layers - 1} × {sizes.hidden_dim}; {self.encoding} encoding of "
-            f"{_count(sizes.encoding_width, 'dimension')}"
+            f"{self.program.name}: {sizes.nodes} nodes, "
+            f"{counted(sizes.depth, 'layer')}, {counted(sizes.heads, 'head')}, state {sizes.embed_dim}, "
+            f"MLP {sizes.mlp_layers - 1} × {sizes.hidden_dim}; {self.encoding} encoding of "
+            f"{counted(sizes.encoding_width, 'dimension')}"
         )
 
     def harden(self) -> "Compiled":
@@ -155,49 +139,6 @@ class Compiled:
         write_weights(path, self.model.architecture, tensors, notes=notes)
 
 
-def check_kinds(program: Program, x: Tensor, dtype: torch.dtype) -> None:
-    """Raise where an input is off the program's grid, or not a permutation where it takes one.
-
-    A grid such as 0.1 has no exact multiples: there a number may be as far from one as rounding to `dtype`, the
-    model's, takes it.
-    """
-    for column, name in enumerate(program.inputs):
-        given = x[:, :, column]
-        if name in program.permutations:
-            _check_permutation(name, given)
-        elif program.grid is not None:
-            nearest = (given.double() / program.grid).round() * program.grid
-            exact = has_exact_multiples(program.grid)
-            slack = 0.0 if exact else torch.finfo(dtype).eps
-            reason = (
-                f"is not a multiple of {program.grid:g}, and '{program.name}' is right on that grid alone: round it"
-            )
-            _refuse(x, ~((given.double() - nearest).abs() <= slack * given.abs()), column, reason)
-            _refuse(x, (given.to(dtype) != given) & exact, column, f"{dtype} cannot hold: compile it in torch.float64")
-
-
-def _check_permutation(name: str, x: Tensor) -> None:
-    whole = torch.arange(x.shape[1], device=x.device, dtype=x.dtype).expand_as(x)
-    wrong = (x.sort(dim=1).values != whole).any(dim=1)
-    if wrong.any():
-        sample = int(wrong.nonzero()[0])
-        held = ", ".join(f"{value:g}" for value in x[sample, :12].tolist())
-        raise PosattnError(
-            f"'{name}' of sample {sample} is {held}: it must hold every number of 0 … {x.shape[1] - 1} once."
-        )
-
-
-def _refuse(x: Tensor, wrong: Tensor, column: int, reason: str) -> None:
-    if wrong.any():
-        sample, place = wrong.nonzero()[0].tolist()
-        value = str(x[sample, place, column].cpu().numpy()).removesuffix(".0")  # as few digits as tell it from others
-        raise PosattnError(f"the input holds {value} at {[sample, place]}, which {reason}.")
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'s' * (number != 1)}"
-
-
 def compile(
     program: Program,
     *,
@@ -206,7 +147,7 @@ def compile(
     dtype: torch.dtype = torch.float32,
 ) -> Compiled:
     """The program as a model, not yet verified. `fit`: knots for functions from outside the language."""
-    instance("program", program, Program, fix="write one as posattn.compile.Program(…), or take one of the library's")
+    instance("program", program, Program, fix="write one as posattn.compile.Program(…), or take one from the library")
     domain = float(real("domain", domain))
     fit = None if fit is None else whole("fit", fit, least=2, most=1 << 16)
     try:

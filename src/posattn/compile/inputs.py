@@ -1,4 +1,4 @@
-"""The inputs on which a compiled model is tried: random, nasty, all of them where they are few, and what errs most."""
+"""The inputs on which a compiled model is tried: random, adversarial, all where few, and near the worst so far."""
 
 import dataclasses
 import itertools
@@ -15,7 +15,7 @@ EXHAUSTIVE = 2048
 
 
 def filled(program: Program, domain: float, inputs: Array) -> Array:
-    """Shorter inputs filled up to the program's length with what it ignores."""
+    """Shorter inputs, filled up to the program's length with values that it ignores."""
     pad = 0.0 if program.pad is None else program.pad * domain
     if program.grid is not None:
         pad = program.grid * math.copysign(steps(abs(pad), program.grid), pad)
@@ -51,7 +51,7 @@ def adversarial_inputs(program: Program, domain: float, rng: np.random.Generator
     signs = np.where(np.arange(n) % 2, 1.0, -1.0)
     spike = np.zeros(n)
     spike[n // 2] = domain
-    nasty = [
+    cases = [
         np.zeros(n), np.full(n, domain), np.full(n, -domain), np.full(n, drawn[0]),
         ramp, ramp[::-1], np.sort(drawn), np.sort(drawn)[::-1],
         domain * signs, -domain * signs, spike, -spike,
@@ -61,7 +61,7 @@ def adversarial_inputs(program: Program, domain: float, rng: np.random.Generator
         domain - (program.grid or 1e-7 * domain) * rng.permutation(n),
         *aligned_inputs(n, domain, dtype),
     ]  # fmt: skip
-    inputs = np.stack([np.roll(nasty, column, axis=0) for column in range(width)], axis=2)
+    inputs = np.stack([np.roll(cases, column, axis=0) for column in range(width)], axis=2)
     return _fitting(program, domain, inputs, rng)
 
 

@@ -1,6 +1,6 @@
-"""Run a program as it is written, in NumPy: what a compiled model is compared with."""
+"""Run a program as written, in NumPy: the reference for every compiled model."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -8,8 +8,9 @@ from jaxtyping import Shaped
 
 from posattn.checks import instance
 from posattn.compile.arguments import Source
-from posattn.compile.expressions import Array, evaluate
-from posattn.compile.program import Program, Round
+from posattn.compile.expressions import Array, Expression, tree
+from posattn.compile.program import Program
+from posattn.compile.rounds import Round
 from posattn.errors import require
 
 State = dict[str, Array]
@@ -35,13 +36,13 @@ def run(
 
 
 def trace(program: Program, x: Shaped[np.ndarray, "samples length inputs"]) -> Iterator[Snapshot]:
-    """The registers before the first round, and what every round does to them."""
-    instance("program", program, Program, fix="write one as posattn.compile.Program(…), or take one of the library's")
+    """The registers before the first round, then what each round does to them."""
+    instance("program", program, Program, fix="write one as posattn.compile.Program(…), or take one from the library")
     instance("x", x, np.ndarray, fix="programs run on NumPy arrays of shape (samples, length, inputs)")
-    wanted = (program.length, len(program.inputs))
+    length, inputs = program.length, len(program.inputs)
     require(
-        x.ndim == 3 and x.shape[1:] == wanted,
-        f"the input has shape {x.shape}: program '{program.name}' takes (samples, {wanted[0]}, {wanted[1]}).",
+        x.ndim == 3 and x.shape[1:] == (length, inputs),
+        f"the input has shape {x.shape}: program '{program.name}' takes (samples, {length}, {inputs}).",
     )
     require(
         np.issubdtype(x.dtype, np.floating),
@@ -69,3 +70,45 @@ def received_words(table: tuple[Source, ...], registers: State) -> Array:
         sources = [source[0] for source in table if source is not None and source[1] == register]
         words[..., readers] = registers[register][..., sources]
     return words
+
+
+def evaluate(expression: Expression, words: Mapping[str, Array]) -> Array:
+    """The expression's value, in the dtype of the words."""
+    match expression:
+        case tree.Word(name):
+            return words[name]
+        case tree.Constant(value):
+            some = next(iter(words.values()))
+            return np.full_like(some, value)
+        case tree.Sum(terms):
+            total = evaluate(terms[0], words)
+            for term in terms[1:]:
+                total = total + evaluate(term, words)
+            return total
+        case tree.Scaled(factor, of):
+            held = evaluate(of, words)
+            return held * held.dtype.type(factor)
+        case tree.Product(one, other):
+            return evaluate(one, words) * evaluate(other, words)
+        case tree.Relu(of):
+            return np.maximum(evaluate(of, words), 0)
+        case tree.Minimum(one, other):
+            return np.minimum(evaluate(one, words), evaluate(other, words))
+        case tree.Maximum(one, other):
+            return np.maximum(evaluate(one, words), evaluate(other, words))
+        case tree.Gate(of, shut):
+            return np.where(evaluate(shut, words) > 0, 0, evaluate(of, words))
+        case tree.Select(bit, _, one, zero):
+            return np.where(evaluate(bit, words) == 1, evaluate(one, words), evaluate(zero, words))
+        case tree.Exchange(own, other, upper, _):
+            a, b = evaluate(own, words), evaluate(other, words)
+            return np.where(evaluate(upper, words) == 1, np.maximum(a, b), np.minimum(a, b))
+        case tree.Positive(of, grid):
+            held = evaluate(of, words)
+            return (held > grid / 2).astype(held.dtype)
+        case tree.Equal(one, other, grid):
+            apart = np.abs(evaluate(one, words) - evaluate(other, words))
+            return (apart < grid / 2).astype(apart.dtype)
+        case tree.Call(_, function, arguments):
+            return np.asarray(function(*(evaluate(argument, words) for argument in arguments)))
+    raise tree.foreign(expression)

@@ -1,26 +1,20 @@
 """What a simulation takes in nodes, layers and heads, beside what the paper's theorem says it takes."""
 
 import math
-import os
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from posattn.compile.expressions import word
-from posattn.compile.lowering.lower import needed_registers, share_heads
+from posattn.compile.lowering.heads import layer_heads, needs_sink
+from posattn.compile.lowering.ranges import needed_registers
 from posattn.compile.program import Program
 from posattn.compile.programs.mpc import Exchange, Message, Mpc, to_program
 from posattn.compile.programs.simulate import simulate
-from posattn.errors import counted, require
+from posattn.errors import require
 from posattn.nn import Standard, StandardTransformer
 
-#: Nodes × rounds up to which a library program's tables are written out: 4 million take some seconds and 0.5 GiB.
-MOST_ENTRIES = 2**22
-#: Bytes per weight of a one-hot encoding while a model is made: float64 and float32, built and then copied. Measured.
-BYTES_PER_WEIGHT = 44
-#: Programs whose nodes i read from i xor a mask where the length is a power of two.
-HYPERCUBES = ("sort", "permute")  # permute: where it reverses
 #: Words in all for which receive tables are written out; the grid's have the square of that.
 MOST_CELLS = 128
 #: Rounds, or layers, for which they are.
@@ -40,67 +34,9 @@ class Resources:
 def used(program: Program, what: str | None = None) -> Resources:
     """What the program takes when compiled, without compiling it."""
     live = needed_registers(program, program.rounds)
-    heads = [share_heads(round_, after) for round_, after in zip(program.rounds, live[1:], strict=True)]
-    sink = any(-1 in pattern for head in heads for pattern in head.patterns)
+    heads = layer_heads(program.rounds, live)
     most = max([1, *(len(head.patterns) for head in heads)])
-    return Resources(what or program.name, program.nodes + sink, max(1, len(program.rounds)), most)
-
-
-def library_size(name: str, length: int, route: str = "sort") -> tuple[int, int]:
-    """Nodes and rounds of a library program, without building it. `route`: of `fetch` and `permute`."""
-    steps = (length - 1).bit_length()  # ⌈log₂ length⌉
-    sorting = steps * (steps + 1) // 2
-    rounds = {
-        "sort": sorting,
-        "argsort": sorting + 1,
-        "cummedian": sorting + 2,
-        "reduce": steps + 1,
-        "broadcast": 1,
-        "max-subarray": max(steps, 1),
-        "permute": 1 if route == "direct" else max(2 * steps - 1, 0),
-        "fetch": 6 + 2 * steps if route == "grid" else 12 + 6 * steps + 2 * steps**2,
-    }.get(name, steps)
-    nodes = {
-        "cummedian": length * (length + 3) // 2,
-        "fetch": length * (length + 1) if route == "grid" else 3 * length,
-    }.get(name, length)
-    return nodes, rounds
-
-
-def check_library_size(name: str, length: int, route: str = "sort") -> None:
-    """Refuse a program whose tables would take minutes and fill the memory, before any work."""
-    nodes, rounds = library_size(name, length, route)
-    require(
-        nodes * max(rounds, 1) <= MOST_ENTRIES,
-        f"length={length}: '{name}' of that length has {nodes:,} nodes and {counted(rounds, 'round')}, and tables are "
-        f"written out up to {MOST_ENTRIES:,} for nodes × rounds. Choose a shorter length.",
-    )
-
-
-def check_memory(name: str, length: int, route: str = "sort") -> None:
-    """Refuse a library program whose model is larger than this machine's memory, where that is known, before any work.
-
-    Beyond 2,048 nodes only hypercubes have a small encoding; all other patterns are one-hot, with nodes² weights for
-    each layer.
-    """
-    check_library_size(name, length, route)
-    nodes, rounds = library_size(name, length, route)
-    hypercube = name in HYPERCUBES and nodes & (nodes - 1) == 0
-    needed = 0 if nodes <= 2048 or hypercube else BYTES_PER_WEIGHT * nodes**2 * max(rounds, 1)
-    held = _physical_memory()
-    require(
-        held is None or needed <= held,
-        f"length={length}: the model of '{name}' has {nodes:,} nodes, one-hot, and making it takes about "
-        f"{needed / 2**30:,.0f} GiB; this machine has {(held or 0) / 2**30:,.0f}. Choose a shorter length.",
-    )
-
-
-def _physical_memory() -> int | None:
-    """Bytes; None where the system does not say."""
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):
-        return None
+    return Resources(what or program.name, program.nodes + needs_sink(heads), max(1, len(program.rounds)), most)
 
 
 def mpc_table(program: Mpc) -> list[Resources]:

@@ -1,4 +1,4 @@
-"""Programs as JSON: a compiled model's file holds the program it was compiled from, whole."""
+"""Programs as JSON: a compiled model's file holds the whole program that it was compiled from."""
 
 import dataclasses
 import json
@@ -8,21 +8,21 @@ from typing import Any
 
 import numpy as np
 
-from posattn.compile import expressions
-from posattn.compile.expressions import Call, Equal, Expression, Positive, product
-from posattn.compile.program import Program, Round
+from posattn.compile.expressions import Call, Equal, Expression, Positive, product, tree
+from posattn.compile.program import Program
 from posattn.compile.programs import library
-from posattn.compile.resources import library_size
+from posattn.compile.programs.sizes import library_size
+from posattn.compile.rounds import Round
 from posattn.errors import PosattnError, kind_of, require
 
 #: Functions from outside the language that a file may name.
 FUNCTIONS: dict[str, Callable[..., Any]] = {"exp": np.exp, "product": product, "reciprocal": np.reciprocal}
-#: How many arguments those have that do not have one.
+#: The number of arguments, where it is not one.
 ARGUMENTS = {"product": 2}
 
 
 def to_json(program: Program) -> str:
-    """The program as text; its oracle is found again by the library's name for it."""
+    """The program as text. Its oracle is not part of it: the library knows it by the program's name."""
     fields = {f.name: getattr(program, f.name) for f in dataclasses.fields(program) if f.name != "oracle"}
     fields["rounds"] = [
         {
@@ -84,14 +84,14 @@ def from_json(text: str) -> Program:
 
 
 def _with_oracle(program: Program, size: int) -> Program:
-    """The library's oracle, if the program is the library's in all but its name. `size`: of the text it came from.
+    """The program with the library's oracle, if it is the library's in all but name. `size`: of the text it came from.
 
-    A later library may write the same algorithm in another way: then the program is as it stands, without an oracle.
+    A later library may write the same algorithm differently; then the program stays as it is, without an oracle.
     """
     recipe = program.recipe
     if recipe is None:
         return program
-    # A table of every node is in the text, so a small one cannot make the library build something large.
+    # The text holds a table for every node, so a short one cannot make the library build something large.
     require(recipe["length"] == program.length <= size, "its recipe has another length.")
     route = recipe.get("route", "sort")
     sizes = library_size(_text(recipe["name"]), program.length, route if isinstance(route, str) else "sort")
@@ -103,18 +103,18 @@ def _with_oracle(program: Program, size: int) -> Program:
 
 
 def _text(value: Any) -> str:
-    require(isinstance(value, str), f"{value!r} is no name.")
+    require(isinstance(value, str), f"{value!r} is not a name.")
     return value
 
 
 def _whole(value: Any) -> int:
-    require(isinstance(value, int) and not isinstance(value, bool), f"{value!r} is no whole number.")
+    require(isinstance(value, int) and not isinstance(value, bool), f"{value!r} is not a whole number.")
     return value
 
 
 def _finite(value: Any) -> float:
     known = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-    require(known, f"{value!r} is no finite number.")
+    require(known, f"{value!r} is not a finite number.")
     return float(value)
 
 
@@ -144,7 +144,7 @@ def _packed(expression: Expression) -> list[Any]:
 
 KINDS = {
     kind.__name__: kind
-    for kind in vars(expressions).values()
+    for kind in vars(tree).values()
     if isinstance(kind, type) and issubclass(kind, Expression) and kind is not Expression
 }
 
@@ -153,8 +153,8 @@ def _unpacked(packed: list[Any]) -> Expression:
     name, *held = packed
     if name == "Call":
         called, *arguments = held
-        wanted = ARGUMENTS.get(called, 1)
-        require(len(arguments) == wanted, f"'{called}' has {len(arguments)} arguments, not {wanted}.")
+        count = ARGUMENTS.get(called, 1)
+        require(len(arguments) == count, f"'{called}' has {len(arguments)} arguments, not {count}.")
         return Call(called, FUNCTIONS[called], tuple(map(_unpacked, arguments)))
     fields = dataclasses.fields(KINDS[name])
     made = KINDS[name](*(_field(field.type, value) for field, value in zip(fields, held, strict=True)))

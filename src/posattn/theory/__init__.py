@@ -1,4 +1,4 @@
-"""What theory promises: bounds and closed-form dynamics, one file a result."""
+"""What theory promises: bounds and closed-form dynamics, one file per result."""
 
 from posattn.theory import bounds, homogeneity, lipschitz, norms, report, selection
 

@@ -5,9 +5,9 @@ With probability at least 1 − δ over m samples,
     |risk − empirical risk| ≤ Õ( (H·L_σ·B₂)^{cL} · B_{2,1} · √(log(H·d·m·n)/m)  +  √(log(1/δ)/m) )
 
 H heads, L layers, d width, n nodes, L_σ the activation's slope, B₂ and B_{2,1} the largest spectral and (2,1)-norms of
-the layers' matrices. The standard Transformer's bound carries B_QK^{cL} besides, since its logits depend on values. The
-constant c and those that Õ hides are not public: c is an option, the others are taken as 1, so the terms are to be
-compared with each other and not read as gaps, not even where a total below 0 looks like one.
+the layers' matrices. The standard Transformer's bound also has a factor B_QK^{cL}, since its logits depend on values.
+The constant c and those hidden in Õ are not public: c is an option and the others are set to 1, so the terms are for
+comparison and not to be read as gaps, not even where a total below 0 looks like one.
 """
 
 import math

@@ -35,7 +35,7 @@ class Interval:
 
 @dataclass(frozen=True)
 class Prediction:
-    """The error at scale c, told from errors at unit scale."""
+    """The error at scale c, predicted from errors at unit scale."""
 
     scale: float
     scaled: Interval  # inputs c·x, x from the training range: exactly c² times the unit error

@@ -1,7 +1,7 @@
 """Norms of a model's matrices, for one model or a whole fleet at once.
 
     spectral norm   ‖W‖₂, the largest singular value
-    (2,1)-norm      ‖W‖_{2,1} = Σ_j ‖W e_j‖₂, the sum of the Euclidean norms of the columns; x·W has a column an output
+    (2,1)-norm      ‖W‖_{2,1} = Σ_j ‖W e_j‖₂, the sum of the columns' Euclidean norms; x·W has one column per output
 
 Every tensor may have leading axes (replicas, layers); norms keep them.
 """
@@ -48,7 +48,7 @@ def spectral_norm(weight: Float[Tensor, "*lead into out"]) -> Float[Tensor, "*le
 
 
 def _largest_eigenvalue(gram: Float[Tensor, "count side side"]) -> Float[Tensor, "count"]:
-    """One core takes one matrix after the other, so every core gets its share of them."""
+    """LAPACK takes one matrix after the other on one core, so every core gets a share of them."""
     cores = 1 if gram.is_cuda else min(torch.get_num_threads(), max(1, len(gram) // SHARE))
     if cores == 1:
         return torch.linalg.eigvalsh(gram)[..., -1]

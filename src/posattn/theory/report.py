@@ -75,12 +75,12 @@ def _scales(model: Model, task: str, scales: tuple[float, ...]) -> Facts:
         raise PosattnError(f"--task {task}: errors at other scales follow for homogeneous positional models alone.")
     facts: Facts = {}
     for scale in scales:
-        told = homogeneity.predict(model, task, scale=scale, generator=torch.Generator().manual_seed(1))
+        expected = homogeneity.predict(model, task, scale=scale, generator=torch.Generator().manual_seed(1))
         seen = homogeneity.measure(model, task, scale=scale, generator=torch.Generator().manual_seed(2))
         facts[f"error at c = {scale:g}"] = (
-            told.redrawn.value,
-            f"predicted from unit scale, 99 % {told.redrawn.low:.3g} … {told.redrawn.high:.3g}, at most "
-            f"{told.redrawn_at_most:.3g}",
+            expected.redrawn.value,
+            f"predicted from unit scale, 99 % {expected.redrawn.low:.3g} … {expected.redrawn.high:.3g}, at most "
+            f"{expected.redrawn_at_most:.3g}",
         )
         facts[f"measured at c = {scale:g}"] = (
             seen.value,

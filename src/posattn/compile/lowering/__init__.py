@@ -1,1 +1,1 @@
-"""The passes from a program to the weights of a positional Transformer."""
+"""The passes from a program to the weights of a positional Transformer; `lower` lists them."""

@@ -1,23 +1,20 @@
-"""Functions from outside the language as ReLU units: broken lines through the function's own points.
+"""Functions from outside the language as ReLU units: broken lines through points of the function.
 
-A function of one argument becomes the line through its values at equally spaced knots. A product of two becomes
-((a + b)² − (a − b)²)/4, two fits of the square. The largest error on a fine grid between the knots goes into the
-certificate.
+A function of one argument becomes the broken line through its values at equally spaced knots. A product of two becomes
+((a + b)² − (a − b)²)/4, two fits of the square. The certificate states the largest error, measured on a fine grid
+between the knots.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from posattn.compile.expressions import Array, Call, product
+from posattn.compile.lowering.intervals import Interval
 from posattn.errors import PosattnError, require
 
-if TYPE_CHECKING:
-    from posattn.compile.lowering.intervals import Interval
-
-#: Points between two knots at which the error is measured.
+#: The error is measured at this many points per gap between knots.
 PROBES = 16
 
 
@@ -35,7 +32,7 @@ class Fit:
     error: float
 
 
-def fitted(expression: Call, arguments: Sequence["Interval"], knots: int) -> list[Fit]:
+def fitted(expression: Call, arguments: Sequence[Interval], knots: int) -> list[Fit]:
     """Fits whose sum is the function on the arguments' intervals."""
     require(knots >= 2, f"fit={knots}: a broken line has at least two knots.")
     hulls = [(float(held.low.min()), float(held.high.max())) for held in arguments]

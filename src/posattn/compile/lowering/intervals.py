@@ -1,8 +1,8 @@
-"""Between which two numbers an expression lies, when its words lie between known ones. Sound, node by node.
+"""Lower and upper bounds of expressions, from those of their words. Sound, node by node.
 
 The bounds decide how large a gate's constant must be, and what the compiled model's domain is. Compare-exchange,
-selection and gates are bounded as what they are (one of their two values), not as the sums of ReLU units that they
-become: those would let the bounds grow threefold with every round.
+selection and gates are bounded by the values they choose from, not by the sums of ReLU units that they become: those
+would make the bounds grow threefold with every round.
 """
 
 from collections.abc import Mapping
@@ -10,28 +10,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from posattn.compile.expressions import (
-    Array,
-    Call,
-    Constant,
-    Equal,
-    Exchange,
-    Expression,
-    Gate,
-    Maximum,
-    Minimum,
-    Positive,
-    Product,
-    Relu,
-    Scaled,
-    Select,
-    Sum,
-    Word,
-    raised,
-)
-from posattn.errors import PosattnError
+from posattn.compile.expressions import Array, Expression, raised, tree
 
-#: Samples of an argument's interval that bound a function from outside the language.
+#: A function from outside the language is bounded by its values at this many points of an argument's interval.
 PROBES = 129
 
 
@@ -53,59 +34,59 @@ class Interval(NamedTuple):
 def bounds(expression: Expression, words: Mapping[str, Interval]) -> Interval:
     """Bounds of an expression, from those of its words."""
     match expression:
-        case Word(name):
+        case tree.Word(name):
             return words[name]
-        case Constant(value):
+        case tree.Constant(value):
             some = next(iter(words.values())).low
             return Interval(np.full_like(some, value), np.full_like(some, value))
-        case Sum() if (pair := raised(expression)) is not None:
+        case tree.Sum() if (pair := raised(expression)) is not None:
             a, b = bounds(pair[0], words), bounds(pair[1], words)
             return Interval(a.low, np.maximum(a.high, b.high))
-        case Sum(terms):
+        case tree.Sum(terms):
             parts = [bounds(term, words) for term in terms]
             return Interval(np.sum([part.low for part in parts], axis=0), np.sum([part.high for part in parts], axis=0))
-        case Scaled(factor, of):
+        case tree.Scaled(factor, of):
             held = bounds(of, words)
             return Interval(*sorted_pair(factor * held.low, factor * held.high))
-        case Product(one, other):
+        case tree.Product(one, other):
             a, b = bounds(one, words), bounds(other, words)
             corners = [a.low * b.low, a.low * b.high, a.high * b.low, a.high * b.high]
             return Interval(np.minimum.reduce(corners), np.maximum.reduce(corners))
-        case Relu(of):
+        case tree.Relu(of):
             held = bounds(of, words)
             return Interval(np.maximum(held.low, 0), np.maximum(held.high, 0))
-        case Minimum(one, other):
+        case tree.Minimum(one, other):
             a, b = bounds(one, words), bounds(other, words)
             return Interval(np.minimum(a.low, b.low), np.minimum(a.high, b.high))
-        case Maximum(one, Scaled(-1.0, same)) if same == one:  # |one|
+        case tree.Maximum(one, tree.Scaled(-1.0, same)) if same == one:  # |one|
             held = bounds(one, words)
             return Interval(np.maximum(np.maximum(held.low, -held.high), 0), np.maximum(-held.low, held.high))
-        case Maximum(one, other):
+        case tree.Maximum(one, other):
             a, b = bounds(one, words), bounds(other, words)
             return Interval(np.maximum(a.low, b.low), np.maximum(a.high, b.high))
-        case Gate(of, _):
+        case tree.Gate(of, _):
             held = bounds(of, words)
             return Interval(np.minimum(held.low, 0), np.maximum(held.high, 0))
-        case Select(_, _, one, zero):
+        case tree.Select(_, _, one, zero):
             return bounds(one, words).hull(bounds(zero, words))
-        case Exchange(own, other, _, _):
+        case tree.Exchange(own, other, _, _):
             return bounds(own, words).hull(bounds(other, words))
-        case Positive(of, _):
+        case tree.Positive(of, _):
             held = bounds(of, words)
             return Interval(np.zeros_like(held.low), np.ones_like(held.low))
-        case Equal(one, _, _):
+        case tree.Equal(one, _, _):
             held = bounds(one, words)
             return Interval(np.zeros_like(held.low), np.ones_like(held.low))
-        case Call():
+        case tree.Call():
             return _probed(expression, words)
-    raise PosattnError(f"{expression!r} is no expression of posattn.compile.")
+    raise tree.foreign(expression)
 
 
 def sorted_pair(one: Array, other: Array) -> tuple[Array, Array]:
     return np.minimum(one, other), np.maximum(one, other)
 
 
-def _probed(expression: Call, words: Mapping[str, Interval]) -> Interval:
+def _probed(expression: tree.Call, words: Mapping[str, Interval]) -> Interval:
     """The function's least and largest value on a grid over its arguments' intervals: for a fit, not a proof."""
     places = np.linspace(0.0, 1.0, PROBES)
     grids = []

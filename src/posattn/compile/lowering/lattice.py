@@ -1,11 +1,10 @@
-"""Which numbers an expression can be: offset + step·k, at every node. Sound, in exact fractions.
+"""Which values an expression can take: offset + step·k, at every node. Sound, in exact fractions.
 
 A decision (positive, equal, gate, select, exchange) is exact only where no value lies between its two answers. Bounds
-cannot tell: x − 100.5 and x − 100 lie within much the same ones, and on a grid of 1 only the second can be compared
-with 0.
+cannot tell: x − 100.5 and x − 100 have much the same ones, but on a grid of 1 only the second can be compared with 0.
 
-Numbers in a program are meant as they are written: 0.1 is a tenth here, whatever a float makes of it, and how far the
-model's numbers lie from that is for `posattn.compile.lowering.rounding` to say.
+Numbers in a program are taken as written: 0.1 is a tenth here, whatever a float makes of it. How far the model's
+numbers lie from that is up to `posattn.compile.lowering.rounding`.
 """
 
 import math
@@ -17,30 +16,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from posattn.compile.expressions import (
-    Array,
-    Call,
-    Constant,
-    Equal,
-    Exchange,
-    Expression,
-    Gate,
-    Maximum,
-    Minimum,
-    Positive,
-    Product,
-    Relu,
-    Scaled,
-    Select,
-    Sum,
-    Word,
-)
+from posattn.compile.expressions import Array, Expression, tree
 from posattn.compile.lowering.intervals import Interval, bounds
-from posattn.errors import PosattnError
 
-#: Fractions with a larger denominator than this are taken as they are in binary, not as the simplest one nearby.
+#: A float is read as the simplest fraction nearby if its denominator is at most this, and otherwise as it is in binary.
 SIMPLEST = 1_000_000
-#: A lattice finer than this is taken for all numbers.
+#: A lattice finer than this counts as all numbers.
 FINEST = Fraction(1, 1 << 256)
 
 
@@ -69,7 +50,7 @@ def misread(number: float) -> float:
 
 
 def lattice(offset: Fraction, step: Fraction) -> Kind:
-    """The same set always in the same words: the offset in [0, step)."""
+    """The lattice in its normal form, with the offset in [0, step)."""
     if step and step < FINEST:
         return None
     return Lattice(offset % step if step else offset, step)
@@ -188,34 +169,39 @@ class Values:
     def _of(self, expression: Expression) -> Array:
         nodes = len(next(iter(self.words.values())))
         match expression:
-            case Word(name):
+            case tree.Word(name):
                 return self.words[name]
-            case Constant(value):
+            case tree.Constant(value):
                 return self.kinds.everywhere(Lattice(meant(value), Fraction(0)), nodes)
-            case Sum((first, *rest)):
+            case tree.Sum((first, *rest)):
                 total = self.of(first)
                 for term in rest:
                     total = self.kinds.each("add", added, total, self.of(term))
                 return total
-            case Scaled(factor, of):
+            case tree.Scaled(factor, of):
                 return self.kinds.each(("scale", factor), lambda held: scaled(meant(factor), held), self.of(of))
-            case Product(one, other):
+            case tree.Product(one, other):
                 return self.kinds.each("multiply", multiplied, self.of(one), self.of(other))
-            case Relu(of):
+            case tree.Relu(of):
                 held, reach = self.of(of), bounds(of, self.ranges)
                 zero = self.kinds.everywhere(ZERO, nodes)
                 return np.where(reach.low >= 0, held, np.where(reach.high <= 0, zero, self._joined(held, zero)))
-            case Gate(of, shut):
+            case tree.Gate(of, shut):
                 held, reach = self.of(of), bounds(shut, self.ranges)
                 zero = self.kinds.everywhere(ZERO, nodes)
                 return np.where(reach.high <= 0, held, np.where(reach.low > 0, zero, self._joined(held, zero)))
-            case Minimum(one, other) | Maximum(one, other) | Exchange(one, other, _, _) | Select(_, _, one, other):
+            case (
+                tree.Minimum(one, other)
+                | tree.Maximum(one, other)
+                | tree.Exchange(one, other, _, _)
+                | tree.Select(_, _, one, other)
+            ):
                 return self._joined(self.of(one), self.of(other))
-            case Positive() | Equal():
+            case tree.Positive() | tree.Equal():
                 return self.kinds.everywhere(WHOLE, nodes)
-            case Call():
+            case tree.Call():
                 return self.kinds.everywhere(None, nodes)
-        raise PosattnError(f"{expression!r} is not an expression of posattn.compile.")
+        raise tree.foreign(expression)
 
     def _joined(self, one: Array, other: Array) -> Array:
         return self.kinds.each("join", joined, one, other)

@@ -126,7 +126,7 @@ def _targets(patterns: Sequence[Pattern], nodes: int, sink: bool) -> Positions |
             target = np.array((*pattern, SINK) if sink else pattern, dtype=np.float64)
             matrix = np.concatenate([matrix, np.stack([target, target**2], axis=1)], axis=1)
     width = matrix.shape[1]
-    if width >= nodes + sink:  # one-hot is no wider
+    if width >= nodes + sink:  # then one-hot is no wider
         return None
     scale, queries, column = _scale(width, 1.0), {}, 3
     for pattern in patterns:

@@ -1,31 +1,17 @@
-"""Products with a constant: what is linear at every node, though not the same at every node.
+"""Products with a constant: linear at every node, though not the same at every node.
 
-All nodes share one MLP, so a product c·e whose constant c differs from node to node becomes a sum over the values that
-c has: Σ_v v·gate(e, shut=[c ≠ v]). The bits [c ≠ v] are constants too, registers of their own. Constants are followed
-in exact fractions; where a value is not a float, the float nearest to it and what is left make two terms.
+All nodes share one MLP, so a product c·e whose constant c differs from node to node becomes a sum over the values of c:
+Σ_v v·gate(e, shut=[c ≠ v]). The bits [c ≠ v] are constants too, in registers of their own. Constants are tracked as
+exact fractions; a value that is not a float becomes two terms, the nearest float and the remainder.
 """
 
 import dataclasses
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from typing import Any
 
-from posattn.compile.expressions import (
-    Call,
-    Constant,
-    Expression,
-    Gate,
-    Maximum,
-    Minimum,
-    Product,
-    Relu,
-    Scaled,
-    Sum,
-    Word,
-    product,
-    walk,
-)
-from posattn.compile.program import Program, Round
+from posattn.compile.expressions import Expression, children, product, rebuilt, tree, walk
+from posattn.compile.program import Program
+from posattn.compile.rounds import Round
 from posattn.errors import PosattnError
 
 #: A value for every node.
@@ -33,9 +19,9 @@ Values = tuple[Fraction, ...]
 
 
 def expand_products(program: Program, fit: int | None) -> Program:
-    """The same program without `Product`. What no constant is part of becomes a fit, where one is allowed."""
+    """The same program without `Product`. A product of two inputs becomes a fit, where one is allowed."""
     updates = [e for round_ in program.rounds for e in round_.update.values()]
-    if not any(isinstance(part, Product) for e in updates for part in walk(e)):
+    if not any(isinstance(part, tree.Product) for e in updates for part in walk(e)):
         return program
     expander = _Expander(program, fit)
     known = {name: tuple(map(Fraction, values)) for name, values in program.constants.items()}
@@ -77,34 +63,28 @@ def _received(round_: Round, known: Mapping[str, Values]) -> dict[str, Values]:
 
 def constant(expression: Expression, words: Mapping[str, Values], nodes: int) -> Values | None:
     """The exact value of an expression at every node, where it depends on constants alone."""
-
-    def of(*parts: Expression) -> Sequence[Values] | None:
-        held = [constant(part, words, nodes) for part in parts]
-        return [part for part in held if part is not None] if None not in held else None
-
     match expression:
-        case Word(name):
+        case tree.Word(name):
             return words.get(name)
-        case Constant(value):
+        case tree.Constant(value):
             return (Fraction(value),) * nodes
-        case Sum(terms):
-            held = of(*terms)
-            return None if held is None else tuple(sum(at, Fraction(0)) for at in zip(*held, strict=True))
-        case Scaled(factor, part):
-            held = of(part)
-            return None if held is None else tuple(Fraction(factor) * value for value in held[0])
-        case Product(one, other):
-            held = of(one, other)
-            return None if held is None else tuple(a * b for a, b in zip(*held, strict=True))
-        case Relu(part):
-            held = of(part)
-            return None if held is None else tuple(max(value, Fraction(0)) for value in held[0])
-        case Minimum(one, other):
-            held = of(one, other)
-            return None if held is None else tuple(map(min, *held))
-        case Maximum(one, other):
-            held = of(one, other)
-            return None if held is None else tuple(map(max, *held))
+    held = [constant(part, words, nodes) for part in children(expression)]
+    known = [part for part in held if part is not None]
+    if len(known) < len(held):
+        return None
+    match expression:
+        case tree.Sum():
+            return tuple(sum(at, Fraction(0)) for at in zip(*known, strict=True))
+        case tree.Scaled(factor, _):
+            return tuple(Fraction(factor) * value for value in known[0])
+        case tree.Product():
+            return tuple(a * b for a, b in zip(*known, strict=True))
+        case tree.Relu():
+            return tuple(max(value, Fraction(0)) for value in known[0])
+        case tree.Minimum():
+            return tuple(map(min, *known))
+        case tree.Maximum():
+            return tuple(map(max, *known))
     return None
 
 
@@ -118,36 +98,30 @@ class _Expander:
         self.refused: list[str] = []
 
     def expanded(self, expression: Expression, words: Mapping[str, Values]) -> Expression:
-        if isinstance(expression, Product):
+        if isinstance(expression, tree.Product):
             return self._product(expression, words)
-        changed: dict[str, Any] = {}
-        for field in dataclasses.fields(expression):
-            held = getattr(expression, field.name)
-            if isinstance(held, Expression):
-                held = self.expanded(held, words)
-            elif isinstance(held, tuple):
-                held = tuple(self.expanded(e, words) if isinstance(e, Expression) else e for e in held)
-            changed[field.name] = held
-        return type(expression)(**changed)
+        return rebuilt(expression, lambda part: self.expanded(part, words))
 
-    def _product(self, whole: Product, words: Mapping[str, Values]) -> Expression:
+    def _product(self, whole: tree.Product, words: Mapping[str, Values]) -> Expression:
         for fixed, free in ((whole.one, whole.other), (whole.other, whole.one)):
             held = constant(fixed, words, self.nodes)
             if held is not None:
                 return self._by_value(held, self.expanded(free, words))
         if self.fit is None:
             self.refused.append(str(whole))
-        return Call("product", product, (self.expanded(whole.one, words), self.expanded(whole.other, words)))
+        return tree.Call("product", product, (self.expanded(whole.one, words), self.expanded(whole.other, words)))
 
     def _by_value(self, constants: Values, free: Expression) -> Expression:
         distinct = sorted(set(constants))
         terms: list[Expression] = []
         for value in distinct:
-            shown = free if len(distinct) == 1 else Gate(free, Word(self._other([held != value for held in constants])))
+            shown = free
+            if len(distinct) > 1:
+                shown = tree.Gate(free, tree.Word(self._other([held != value for held in constants])))
             nearest = float(value)
             rest = float(value - Fraction(nearest))
-            terms += [Scaled(part, shown) for part in (nearest, rest) if part != 0]
-        return Sum(tuple(terms)) if terms else Constant(0.0)
+            terms += [tree.Scaled(part, shown) for part in (nearest, rest) if part != 0]
+        return tree.Sum(tuple(terms)) if terms else tree.Constant(0.0)
 
     def _other(self, differs: Sequence[bool]) -> str:
         """The register that is 1 where a constant has another value."""

@@ -1,4 +1,4 @@
-"""Between which two numbers every register lies, round by round, and which registers are still needed."""
+"""Bounds of every register, round by round, and which registers are still needed."""
 
 from collections.abc import Sequence
 
@@ -7,7 +7,8 @@ import numpy as np
 from posattn.compile.expressions import words_of
 from posattn.compile.interpreter import received_words
 from posattn.compile.lowering.intervals import Interval, bounds
-from posattn.compile.program import Program, Round
+from posattn.compile.program import Program
+from posattn.compile.rounds import Round
 
 #: Bounds of registers and of received words.
 Bounds = tuple[dict[str, Interval], dict[str, Interval]]

@@ -1,6 +1,6 @@
-"""From a local function to the weights of a ReLU MLP that computes it exactly.
+"""From a local function to ReLU units that compute it exactly.
 
-Every expression is a linear form in *atoms*: words, and units relu(linear form), nested as deep as need be.
+Every expression becomes a linear form in words and units relu(linear form) (`posattn.compile.lowering.forms`).
 
     min(a, b) = a − relu(a − b)                     max(a, b) = a + relu(b − a)
     gate(e, s) = relu(e − M·s) − relu(−e − M·s)     for |e| ≤ M: with s = 0 it is e and nothing was rounded, with s = 1
@@ -15,74 +15,22 @@ M·s must be exactly 0 where the gate is open, so s has to be one atom, or a sum
 M·1 − M·bit, e would be rounded away. The complement of a bit is therefore a register of its own, or, where there is
 none, a unit one level deeper: relu(1 − bit).
 
-What a unit needs from further below is carried: x = relu(x) − relu(−x), or relu(x) alone where x is never negative.
 A constant c is c times the register `one`, which is 1 at every node and 0 at the sink: no layer has a bias, and the
 sink stays exactly 0.
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from posattn.compile.expressions import (
-    Array,
-    Call,
-    Constant,
-    Equal,
-    Exchange,
-    Expression,
-    Gate,
-    Maximum,
-    Minimum,
-    Positive,
-    Relu,
-    Scaled,
-    Select,
-    Sum,
-    Word,
-)
+from posattn.compile.expressions import Expression, tree
 from posattn.compile.lowering.fit import Fit, fitted
+from posattn.compile.lowering.forms import Form, Unit, plus, times, unit
 from posattn.compile.lowering.intervals import Interval, bounds
 from posattn.compile.program import ONE
-from posattn.errors import PosattnError, require
-
-
-@dataclass(frozen=True)
-class Unit:
-    """relu(Σ coefficient·atom), `depth` ReLUs deep."""
-
-    form: frozenset[tuple["Atom", float]]
-    depth: int
-    terms: tuple[tuple["Atom", float], ...] = field(compare=False)  # the form, in the order in which it was written
-
-
-Atom = str | Unit
-Form = dict[Atom, float]
-
-
-def depth_of(atom: Atom) -> int:
-    return atom.depth if isinstance(atom, Unit) else 0
-
-
-def unit(form: Form) -> Form:
-    """relu of a form, as a form."""
-    if not form:
-        return {}
-    return {Unit(frozenset(form.items()), 1 + max(map(depth_of, form)), tuple(form.items())): 1.0}
-
-
-def plus(*forms: Form) -> Form:
-    total: Form = {}
-    for form in forms:
-        for atom, coefficient in form.items():
-            total[atom] = total.get(atom, 0.0) + coefficient
-    return {atom: coefficient for atom, coefficient in total.items() if coefficient != 0}
-
-
-def times(factor: float, form: Form) -> Form:
-    return {atom: factor * coefficient for atom, coefficient in form.items() if factor * coefficient != 0}
+from posattn.errors import require
 
 
 @dataclass
@@ -96,47 +44,49 @@ class Translator:
 
     def form(self, expression: Expression) -> Form:
         match expression:
-            case Word(name):
+            case tree.Word(name):
                 return dict(self.aliases.get(name, {name: 1.0}))
-            case Constant(value):
+            case tree.Constant(value):
                 return {ONE: value} if value else {}
-            case Sum(terms):
+            case tree.Sum(terms):
                 return plus(*map(self.form, terms))
-            case Scaled(factor, of):
+            case tree.Scaled(factor, of):
                 return times(factor, self.form(of))
-            case Relu(of):
+            case tree.Relu(of):
                 return unit(self.form(of))
-            case Minimum(one, other):
+            case tree.Minimum(one, other):
                 a, b = self.form(one), self.form(other)
                 return plus(a, times(-1, unit(plus(a, times(-1, b)))))
-            case Maximum(one, other):
+            case tree.Maximum(one, other):
                 a, b = self.form(one), self.form(other)
                 return plus(a, unit(plus(b, times(-1, a))))
-            case Gate(of, shut):
+            case tree.Gate(of, shut):
                 return self._gate(of, self.bit(shut))
-            case Select(bit, unless, one, zero):
+            case tree.Select(bit, unless, one, zero):
                 return plus(self._gate(one, self.complement(bit, unless)), self._gate(zero, self.bit(bit)))
-            case Exchange(own, other, upper, lower):
+            case tree.Exchange(own, other, upper, lower):
                 a, b = self.form(own), self.form(other)
                 limit = self._limit(own - other)
                 falls = unit(plus(a, times(-1, b), times(-limit, self.bit(upper))))
                 rises = unit(plus(b, times(-1, a), times(-limit, self.complement(upper, lower))))
                 return plus(a, times(-1, falls), rises)
-            case Positive(of, grid):
+            case tree.Positive(of, grid):
                 below = unit(plus({ONE: 1.5}, times(-2 / grid, self.form(of))))
                 return unit(plus({ONE: 1.0}, times(-1, below)))
-            case Equal(one, other, grid):
+            case tree.Equal(one, other, grid):
                 apart = times(2 / grid, plus(self.form(one), times(-1, self.form(other))))
                 over, under = unit(plus(apart, {ONE: -0.5})), unit(plus(times(-1, apart), {ONE: -0.5}))
                 return unit(plus({ONE: 1.0}, times(-1, over), times(-1, under)))
-            case Call():
+            case tree.Call():
                 return self._fit(expression)
-        raise PosattnError(f"{expression!r} is no expression of posattn.compile.")
+        raise tree.foreign(expression)
 
     def bit(self, expression: Expression) -> Form:
         """A bit (or a shutter, 0 or at least 1) in atoms that are all 0 where it is: M times it is then exactly 0."""
         match expression:
-            case Sum((Constant(1.0), Scaled(-1.0, Positive(of, grid)))):  # the complement costs no further level
+            case tree.Sum(
+                (tree.Constant(1.0), tree.Scaled(-1.0, tree.Positive(of, grid)))
+            ):  # the complement costs no further level
                 return unit(plus({ONE: 1.0}, times(-1, unit(plus(times(2 / grid, self.form(of)), {ONE: -0.5})))))
         form = self.form(expression)
         single = len(form) == 1 and next(iter(form.values())) == 1 and bounds(expression, self.words).low.min() >= 0
@@ -155,7 +105,7 @@ class Translator:
 
     def _gate(self, of: Expression, shut: Form) -> Form:
         limit = self._limit(of)
-        if isinstance(of, Relu):
+        if isinstance(of, tree.Relu):
             return unit(plus(self.form(of.of), times(-limit, shut)))
         value = self.form(of)
         if not value:
@@ -170,7 +120,7 @@ class Translator:
         require(math.isfinite(reach), f"{expression} is not bounded, so no gate can shut it.")
         return 2.0 ** math.ceil(math.log2(2 * reach)) if reach > 0 else 1.0
 
-    def _fit(self, expression: Call) -> Form:
+    def _fit(self, expression: tree.Call) -> Form:
         require(
             self.knots is not None,
             f"{expression} is not piecewise linear: compile with fit=…, or write it in the language.",
@@ -184,83 +134,3 @@ class Translator:
             bends = (times(bend, unit(plus(inside, {ONE: -knot} if knot else {}))) for knot, bend in fit.bends)
             form = plus(form, {ONE: fit.offset} if fit.offset else {}, times(fit.slope, inside), *bends)
         return form
-
-
-@dataclass(frozen=True)
-class Network:
-    """Matrices of a bias-free ReLU MLP: y = relu(… relu(x·W₁)·W₂ …)·W_last."""
-
-    matrices: tuple[Array, ...]
-
-    def __call__(self, x: Array) -> Array:
-        for matrix in self.matrices[:-1]:
-            x = np.maximum(x @ matrix, 0)
-        return x @ self.matrices[-1]
-
-    @property
-    def width(self) -> int:
-        """Units in the widest hidden layer."""
-        return max(matrix.shape[1] for matrix in self.matrices[:-1])
-
-
-def mentions(form: Form, name: str) -> bool:
-    """Whether a form reads a word, at any depth."""
-    seen, waiting = set(form), list(form)
-    for atom in waiting:
-        below = {part for part, _ in atom.terms} - seen if isinstance(atom, Unit) else set()
-        seen |= below
-        waiting += below
-    return name in seen
-
-
-def levels(forms: Iterable[Form]) -> int:
-    """Hidden layers that a network for these forms needs; there is always one."""
-    return max([1, *(depth_of(atom) for form in forms for atom in form)])
-
-
-def network(inputs: Sequence[str], outputs: Sequence[Form], *, depth: int, unsigned: set[str]) -> Network:
-    """The MLP with `depth` hidden layers that computes forms from input words; `unsigned` words are never negative."""
-    needed: list[list[Atom]] = [[] for _ in range(depth + 1)]
-    needed[depth] = _distinct(atom for form in outputs for atom in form)
-    for level in range(depth, 0, -1):
-        below: list[Atom] = []
-        for atom in needed[level]:
-            if isinstance(atom, Unit) and atom.depth == level:
-                below += [part for part, _ in atom.terms]
-            else:
-                below.append(atom)
-        needed[level - 1] = _distinct(below)
-    held: dict[Atom, list[tuple[int, float]]] = {name: [(column, 1.0)] for column, name in enumerate(inputs)}
-    width, matrices = len(inputs), []
-    for level in range(1, depth + 1):
-        columns: list[Form] = []
-        above: dict[Atom, list[tuple[int, float]]] = {}
-        for atom in needed[level]:
-            if isinstance(atom, Unit) and atom.depth == level:
-                above[atom] = [(len(columns), 1.0)]
-                columns.append(dict(atom.terms))
-            elif isinstance(atom, Unit) or atom in unsigned:
-                above[atom] = [(len(columns), 1.0)]
-                columns.append({atom: 1.0})
-            else:
-                above[atom] = [(len(columns), 1.0), (len(columns) + 1, -1.0)]
-                both: list[Form] = [{atom: 1.0}, {atom: -1.0}]
-                columns += both
-        columns = columns or [{}]  # a layer of no units is none
-        matrices.append(_matrix(held, width, columns))
-        held, width = above, len(columns)
-    matrices.append(_matrix(held, width, outputs))
-    return Network(tuple(matrices))
-
-
-def _matrix(held: Mapping[Atom, list[tuple[int, float]]], rows: int, columns: Sequence[Form]) -> Array:
-    matrix = np.zeros((rows, len(columns)))
-    for column, form in enumerate(columns):
-        for atom, coefficient in form.items():
-            for row, sign in held[atom]:
-                matrix[row, column] += sign * coefficient
-    return matrix
-
-
-def _distinct(atoms: Iterable[Atom]) -> list[Atom]:
-    return list(dict.fromkeys(atoms))

@@ -1,4 +1,4 @@
-"""How far a compiled model can be from its program, for every input of the domain: a bound from the operations.
+"""How far a compiled model can be from its program, for any input of the domain: a bound from the operations.
 
 The error of a register has two parts at every round.
 
@@ -10,90 +10,23 @@ The error of a register has two parts at every round.
 
 and no sum is off at all where all terms are multiples of one power of two g and Σ|term| ≤ 2ᵖ·g, p being the bits of a
 significand: that is how programs on a grid come out exact. Terms of a shut gate and a bit's M·0 are exact zeros.
-Whatever is below the smallest normal number may be kept, rounded or taken for 0: every term can be off by that besides.
+Numbers below the smallest normal one may be kept, rounded or flushed to 0, so every term can be off by that as well.
 
 Sizes are those of `posattn.compile.lowering.intervals`, widened by the errors so far.
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-import torch
 
-from posattn.compile.expressions import (
-    Array,
-    Call,
-    Constant,
-    Equal,
-    Exchange,
-    Expression,
-    Gate,
-    Maximum,
-    Minimum,
-    Positive,
-    Relu,
-    Scaled,
-    Select,
-    Sum,
-    Word,
-    raised,
-    walk,
-)
-from posattn.compile.interpreter import received_words
+from posattn.compile.expressions import Array, Expression, raised, tree
+from posattn.compile.lowering.floats import Numbers, grain_of
 from posattn.compile.lowering.intervals import Interval, bounds
 from posattn.compile.lowering.lattice import misread
-from posattn.compile.program import Round
-from posattn.errors import PosattnError
-
-NUMPY = {torch.float32: np.float32, torch.float64: np.float64}
-
-
-class Parts(NamedTuple):
-    """A linear form as the model adds it up, at every node."""
-
-    terms: Array  # how many of its terms can differ from 0
-    size: Array  # Σ |term|, at most
-    error: Array  # Σ |coefficient|·error of the unit behind it
-    grain: Array  # a power of two of which every term is a multiple; 0: none is known, ∞: every term is 0
-    factors: int  # roundings of a coefficient and its product
-
-
-@dataclass(frozen=True)
-class Numbers:
-    """What a dtype can do."""
-
-    dtype: torch.dtype
-    rounding: bool = True  # whether roundings count …
-    underflow: bool = True  # … and numbers too small for the dtype
-
-    @property
-    def tiny(self) -> float:
-        return torch.finfo(self.dtype).tiny if self.underflow else 0.0
-
-    @property
-    def unit(self) -> float:
-        return torch.finfo(self.dtype).eps / 2 if self.rounding else 0.0
-
-    @property
-    def bits(self) -> int:
-        return round(1 - math.log2(torch.finfo(self.dtype).eps))
-
-    def holds(self, number: float) -> bool:
-        return float(NUMPY[self.dtype](number)) == number
-
-
-def grain_of(values: Array) -> Array:
-    """The lowest bit of every number, a power of two; ∞ for 0, which is a multiple of everything."""
-
-    def lowest(value: float) -> float:
-        above, below = value.as_integer_ratio()
-        return (above & -above) / below if above else math.inf
-
-    distinct, which = np.unique(np.abs(values), return_inverse=True)
-    return np.array([lowest(float(value)) for value in distinct])[which]
+from posattn.compile.lowering.sums import Parts, chosen, either, nothing, together
 
 
 @dataclass(frozen=True)
@@ -103,23 +36,6 @@ class State:
     ranges: Mapping[str, Interval]
     errors: Mapping[str, Array]
     grains: Mapping[str, Array]
-
-
-def received(state: State, round_: Round) -> State:
-    """What a round's words are, from what registers are; nothing arrives as an exact 0."""
-
-    def moved(slot_table: tuple, held: Mapping[str, Array], nothing: float) -> Array:
-        none = np.array([source is None for source in slot_table])
-        return np.where(none, nothing, received_words(slot_table, dict(held)))
-
-    low = {name: held.low for name, held in state.ranges.items()}
-    high = {name: held.high for name, held in state.ranges.items()}
-    tables = round_.receive.items()
-    return State(
-        {**state.ranges, **{s: Interval(moved(t, low, 0.0), moved(t, high, 0.0)) for s, t in tables}},
-        {**state.errors, **{s: moved(t, state.errors, 0.0) for s, t in tables}},
-        {**state.grains, **{s: moved(t, state.grains, math.inf) for s, t in tables}},
-    )
 
 
 @dataclass(frozen=True)
@@ -136,7 +52,7 @@ class Rounding:
     known: dict[tuple[str, Expression], Any] = field(default_factory=dict)  # what was computed before
 
     def local(self, expression: Expression) -> Array:
-        """The part of this expression's own sums."""
+        """The part that this expression's own sums add."""
         return self.added_up(self.parts(expression), self._reach(expression))
 
     def carried(self, expression: Expression) -> Array:
@@ -156,73 +72,73 @@ class Rounding:
     def _carried(self, expression: Expression) -> Array:
         nodes = len(next(iter(self.words.errors.values())))
         match expression:
-            case Word(name):
+            case tree.Word(name):
                 return self.words.errors[name]
-            case Positive() | Equal():
+            case tree.Positive() | tree.Equal():
                 return np.zeros(nodes)
-            case Constant(value):
+            case tree.Constant(value):
                 return np.full(nodes, misread(value) if self.meant else 0.0)
-            case Sum() if (pair := raised(expression)) is not None:
+            case tree.Sum() if (pair := raised(expression)) is not None:
                 return np.maximum(self.carried(pair[0]), self.carried(pair[1]))
-            case Sum(terms):
+            case tree.Sum(terms):
                 return np.sum([self.carried(term) for term in terms], axis=0)
-            case Scaled(factor, of):
+            case tree.Scaled(factor, of):
                 off = misread(factor) * self._reach(of) if self.meant else 0.0
                 return abs(factor) * self.carried(of) + off
-            case Relu(of):
+            case tree.Relu(of):
                 return self.carried(of)
-            case Gate(of, shut):
+            case tree.Gate(of, shut):
                 # behind a gate that is always shut nothing is left, unless the error is so large that it passes
                 error, shuts = self.carried(of), bounds(shut, self.words.ranges).low >= 1
                 return np.where(shuts & (2 * error <= self._reach(of)), 0.0, error)
-            case Minimum(one, other) | Maximum(one, other):
+            case tree.Minimum(one, other) | tree.Maximum(one, other):
                 return np.maximum(self.carried(one), self.carried(other))
-            case Select(_, _, one, other):
+            case tree.Select(_, _, one, other):
                 a, b = self.carried(one), self.carried(other)
                 return np.where(self._shut_off(one) & self._shut_off(other), np.maximum(a, b), a + b)
-            case Exchange(one, other, _, _):
+            case tree.Exchange(one, other, _, _):
                 a, b = self.carried(one), self.carried(other)
                 return np.where(2 * (a + b) <= self._reach(one - other), np.maximum(a, b), 2 * (a + b))
-            case Call():  # a fit's own error is not a matter of rounding: certificates state it apart
+            case tree.Call():  # a fit's own error is not a matter of rounding: certificates state it apart
                 return np.zeros(nodes)
-        raise PosattnError(f"{expression!r} is not an expression of posattn.compile.")
+        raise tree.foreign(expression)
 
     def _parts(self, expression: Expression) -> Parts:
         match expression:
-            case Word(name):
+            case tree.Word(name):
                 size = self._reach(expression)
                 return Parts((size > 0) * 1, size, np.zeros(len(size)), self.words.grains[name], 0)
-            case Constant(value):
+            case tree.Constant(value):
                 size = self._reach(expression)
                 grain = grain_of(np.full(len(size), value)) if self.numbers.holds(value) else np.zeros(len(size))
                 return Parts((size > 0) * 1, size, np.zeros(len(size)), grain, 0 if self.numbers.holds(value) else 1)
-            case Sum(terms):
-                return _together(*map(self.parts, terms))
-            case Scaled(factor, of):
+            case tree.Sum(terms):
+                return together(*map(self.parts, terms))
+            case tree.Scaled(factor, of):
                 return self._times(factor, self.parts(of))
-            case Relu(of):
+            case tree.Relu(of):
                 return self.unit(self.parts(of), of)
-            case Gate(of, shut):
-                inner = of.of if isinstance(of, Relu) else of
+            case tree.Gate(of, shut):
+                inner = of.of if isinstance(of, tree.Relu) else of
                 held, shuts = self.unit(self.parts(inner), of), bounds(shut, self.words.ranges).low >= 1
                 shuts &= 2 * (held.error + self.carried(of)) <= self._reach(of)
-                return _where(shuts, _nothing(len(shuts)), held)
-            case Minimum(one, other) | Maximum(one, other):
+                return chosen(shuts, nothing(len(shuts)), held)
+            case tree.Minimum(one, other) | tree.Maximum(one, other):
                 a, b = self.parts(one), self.parts(other)
-                return _together(a, self.unit(_together(a, b), one - other))
-            case Select(_, _, one, other):  # one of the two gates is shut
+                return together(a, self.unit(together(a, b), one - other))
+            case tree.Select(_, _, one, other):  # one of the two gates is shut
                 a, b = self.unit(self.parts(one), one), self.unit(self.parts(other), other)
-                return _where(self._shut_off(one) & self._shut_off(other), _either(a, b), _together(a, b))
-            case Exchange(one, other, _, _):  # one of the two units is shut
+                return chosen(self._shut_off(one) & self._shut_off(other), either(a, b), together(a, b))
+            case tree.Exchange(one, other, _, _):  # one of the two units is shut
                 a, b = self.parts(one), self.parts(other)
-                return _together(a, self.unit(_together(a, b), one - other))
-            case Positive() | Equal():
+                return together(a, self.unit(together(a, b), one - other))
+            case tree.Positive() | tree.Equal():
                 nodes = len(next(iter(self.words.errors.values())))
                 return Parts(np.ones(nodes), np.ones(nodes), np.zeros(nodes), np.ones(nodes), 0)
-            case Call():
+            case tree.Call():
                 size = self._reach(expression)
                 return Parts((size > 0) * 1, size, np.zeros(len(size)), np.zeros(len(size)), 0)
-        raise PosattnError(f"{expression!r} is not an expression of posattn.compile.")
+        raise tree.foreign(expression)
 
     def added_up(self, parts: Parts, reach: Array) -> Array:
         """The error of the sum, its terms' errors included, for a value of at most `reach`."""
@@ -247,13 +163,13 @@ class Rounding:
         scaled = self._times(2 / grid, one)
         whole = np.ones(len(off))
         threshold = Parts(whole, 1.5 * whole, 0 * whole, 0.5 * whole, 0)
-        total = _together(scaled, threshold)
+        total = together(scaled, threshold)
         return 2 / grid * off + self.added_up(total, total.size)
 
     def _times(self, factor: float, parts: Parts) -> Parts:
         power = math.frexp(factor)[0] in (0.5, -0.5)
         if factor == 0:
-            return _nothing(len(parts.size))
+            return nothing(len(parts.size))
         lowest = float(grain_of(np.array([factor]))[0]) if self.numbers.holds(factor) else 0.0
         zeros = np.isinf(parts.grain)
         grain = np.where(zeros, np.inf, np.where(zeros, 0.0, parts.grain) * lowest)
@@ -271,64 +187,3 @@ class Rounding:
             held = bounds(expression, self.words.ranges)
             self.known[key] = np.maximum(np.abs(held.low), np.abs(held.high))
         return self.known[key]
-
-
-def _nothing(nodes: int) -> Parts:
-    zero = np.zeros(nodes)
-    return Parts(zero, zero, zero, np.full(nodes, math.inf), 0)
-
-
-def _together(*all_parts: Parts) -> Parts:
-    return Parts(
-        np.sum([parts.terms for parts in all_parts], axis=0),
-        np.sum([parts.size for parts in all_parts], axis=0),
-        np.sum([parts.error for parts in all_parts], axis=0),
-        np.min([parts.grain for parts in all_parts], axis=0),
-        max(parts.factors for parts in all_parts),
-    )
-
-
-def _either(one: Parts, other: Parts) -> Parts:
-    return Parts(
-        np.maximum(one.terms, other.terms),
-        np.maximum(one.size, other.size),
-        np.maximum(one.error, other.error),
-        np.minimum(one.grain, other.grain),
-        max(one.factors, other.factors),
-    )
-
-
-def _where(condition: Array, one: Parts, other: Parts) -> Parts:
-    return Parts(
-        np.where(condition, one.terms, other.terms),
-        np.where(condition, one.size, other.size),
-        np.where(condition, one.error, other.error),
-        np.where(condition, one.grain, other.grain),
-        max(one.factors, other.factors),
-    )
-
-
-def register_errors(
-    start: State,
-    rounds: Sequence[Round],
-    numbers: Numbers,
-    *,
-    meant: bool = False,
-    look: Callable[[int, str, Expression, Rounding], None] = lambda *_: None,
-) -> State:
-    """The registers after the last round. `look` sees every part of every update, with the errors of its words."""
-    state = start
-    for number, round_ in enumerate(rounds, 1):
-        rounding = Rounding(received(state, round_), numbers, meant)
-        ranges, errors, grains = dict(state.ranges), dict(state.errors), dict(state.grains)
-        for register, expression in round_.update.items():
-            for part in walk(expression):
-                look(number, register, part, rounding)
-            carried, local = rounding.carried(expression), rounding.local(expression)
-            error = carried + local
-            held = bounds(expression, rounding.words.ranges)  # of words that are off already
-            ranges[register] = Interval(held.low - local, held.high + local)
-            errors[register] = error
-            grains[register] = np.where(error == 0, rounding.parts(expression).grain, 0.0)
-        state = State(ranges, errors, grains)
-    return state

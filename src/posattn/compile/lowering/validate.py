@@ -1,4 +1,4 @@
-"""What a program must be for its weights to be exact, checked before it is compiled. Every reason has its place."""
+"""What a program must fulfil for its weights to be exact, checked before compiling. Every error names the place."""
 
 from collections.abc import Iterator
 
@@ -7,12 +7,13 @@ import torch
 
 from posattn.compile.expressions import Equal, Exchange, Expression, Gate, Positive, Select, walk
 from posattn.compile.interpreter import received_words
+from posattn.compile.lowering.floats import NUMPY, Numbers
 from posattn.compile.lowering.intervals import bounds
 from posattn.compile.lowering.lattice import WHOLE, ZERO, Kinds, Lattice, Values, meant
 from posattn.compile.lowering.ranges import register_bounds
-from posattn.compile.lowering.rounding import NUMPY, Numbers, Rounding, register_errors
+from posattn.compile.lowering.register_errors import first_state, register_errors
+from posattn.compile.lowering.rounding import Rounding
 from posattn.compile.program import Program
-from posattn.compile.promise import first_state
 from posattn.errors import PosattnError, require
 
 #: Domains stay far enough below what float64 holds that bounds on registers can be computed.
@@ -73,12 +74,12 @@ def _undecided(program: Program, domain: float) -> Iterator[str]:
         for register, expression in round_.update.items():
             place = f"round {number}, register '{register}': "
             for part in walk(expression):
-                for decider, gaps, mend in _deciders(part):
+                for decider, gaps, fix in _deciders(part):
                     value = kinds.inside(values.of(decider), bounds(decider, values.ranges), gaps)
                     if value is not None:
                         free = kinds.place(None) in values.of(decider)
                         can = "can be any number" if free else f"can be {float(value):g}"
-                        yield f"{place}{part} decides by {decider}, which {can}. {mend}"
+                        yield f"{place}{part} decides by {decider}, which {can}. {fix}"
             registers = registers | {register: values.of(expression)}
 
 
@@ -99,16 +100,16 @@ def _deciders(part: Expression) -> Iterator[tuple[Expression, tuple[tuple[float,
     decide = "Decide by a bit: a constant, positive(…) or equal(…)"
     match part:
         case Positive(of, grid):
-            mend = f"Nothing may lie between 0 and grid={grid:g}: give the program and the comparison their grid."
-            yield of, ((0.0, grid),), mend
+            fix = f"Nothing may lie between 0 and grid={grid:g}: give the program and the comparison their grid."
+            yield of, ((0.0, grid),), fix
         case Equal(one, other, grid):
-            mend = (
+            fix = (
                 f"Less than grid={grid:g} apart there must be nothing: give the program and the comparison their grid."
             )
-            yield one - other, ((-grid, 0.0), (0.0, grid)), mend
+            yield one - other, ((-grid, 0.0), (0.0, grid)), fix
         case Gate(_, shut):
-            mend = f"Between 0 and 1 a gate is half open. {decide}, or scale the distance, distance(a, b) / grid."
-            yield shut, ((0.0, 1.0),), mend
+            fix = f"Between 0 and 1 a gate is half open. {decide}, or scale the distance, distance(a, b) / grid."
+            yield shut, ((0.0, 1.0),), fix
         case Select(decider, _, _, _) | Exchange(_, _, decider, _):
             yield decider, bit, f"A bit is 0 or 1. {decide}, joined by minimum and maximum."
 

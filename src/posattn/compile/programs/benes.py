@@ -99,7 +99,7 @@ def _colour(destinations: list[int], half: int) -> list[bool]:
 
 
 def _partner(place: int, half: int) -> int | None:
-    """Whom a line meets at its switch; the last of an odd number meets nobody."""
+    """The line that a line meets at its switch; the last of an odd number meets none."""
     if place == 2 * half:
         return None
     return place + half if place < half else place - half

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from posattn.compile.expressions import exchange, positive, select, word
-from posattn.compile.program import Round, reads
+from posattn.compile.rounds import Round, reads
 
 
 def doublings(length: int) -> Iterator[int]:

@@ -1,7 +1,7 @@
 """A standard Transformer as a program with static communication (Back de Luca et al. 2025, Remark 5.1).
 
 N nodes of the Transformer become N row nodes and N² pair nodes. In a layer, node (i, j) gets the states of i and j,
-and with them the logits and the values of j; the maximum over j is found and told to the row, so is the sum of
+and with them computes the logits and the values of j. The row learns the maximum over j, then the sums of
 exp(logit − maximum) and of its products with the values; row node i then divides, and goes through the MLP:
 
     3 + 2⌈log₂ N⌉ rounds for attention, one for each linear map of the MLP: O(L·log N) rounds on O(N²) nodes
@@ -15,8 +15,9 @@ import numpy as np
 import torch
 
 from posattn.compile.expressions import Expression, Scaled, Sum, Word, call, maximum, minimum, product, relu, word
-from posattn.compile.program import Program, Round, reads
+from posattn.compile.program import Program
 from posattn.compile.programs.networks import doublings
+from posattn.compile.rounds import Round, reads
 from posattn.errors import kind_of, require
 from posattn.nn import StandardTransformer
 from posattn.nn.rotary import BASE
@@ -77,7 +78,7 @@ def _answer(model: StandardTransformer, x: np.ndarray) -> np.ndarray:
 
 
 def _linear(names: Sequence[str], weight: np.ndarray, bias: np.ndarray | None) -> list[Expression]:
-    """x·W + b as one expression a column."""
+    """x·W + b, one expression per column."""
     words = [Word(name) for name in names]
     found = []
     for column in range(weight.shape[1]):
@@ -115,51 +116,81 @@ def _turned_product(query: list[Expression], key: list[Expression]) -> Expressio
 
 
 def _layer(model: StandardTransformer, p: dict[str, np.ndarray], index: int, state: list[str], n: int) -> list[Round]:
+    """The rounds of one layer: logits and values, softmax over every row, then the MLP."""
     sizes = model.architecture
-    heads, embed = sizes.heads, sizes.embed_dim
-    width, keys = embed // heads, sizes.query_width
-    total = n + n * n
+    softmax = _softmax(n, sizes.heads, sizes.embed_dim)
+    return [_logits(model, p, index, state, n), *softmax, *_mlp(sizes.mlp_layers, p, index, state)]
 
-    def pair(i: int, j: int) -> int:
-        return n + i * n + j
 
-    here, there, zero = ([*range(total)] for _ in range(3))
-    first: list[int | None] = [None] * total
+def _pair(n: int, i: int, j: int) -> int:
+    """Node (i, j), behind the n row nodes."""
+    return n + i * n + j
+
+
+def _logits(model: StandardTransformer, p: dict[str, np.ndarray], index: int, state: list[str], n: int) -> Round:
+    """Pair (i, j) reads the states of i and j; from them come the logits of every head, and the values of j."""
+    sizes = model.architecture
+    heads, keys = sizes.heads, sizes.query_width
+    here, there = [*range(n + n * n)], [*range(n + n * n)]
     for i in range(n):
-        first[i] = pair(i, 0)
         for j in range(n):
-            here[pair(i, j)], there[pair(i, j)], zero[pair(i, j)] = i, j, pair(i, 0)
-
-    def at(name: str) -> np.ndarray | None:
-        return p[name][index] if name in p else None
-
-    def weight(name: str) -> np.ndarray:
-        return p[f"{name}_weight"][index]
-
+            here[_pair(n, i, j)], there[_pair(n, i, j)] = i, j
     mine, its = [f"mine.{name}" for name in state], [f"its.{name}" for name in state]
-    query = _linear(mine, weight("query"), at("query_bias"))
-    key = _linear(its, weight("key"), at("key_bias"))
-    value = _linear(its, weight("value"), at("value_bias"))
+    query, key, value = (
+        _linear(read, p[f"{name}_weight"][index], p[f"{name}_bias"][index] if f"{name}_bias" in p else None)
+        for name, read in (("query", mine), ("key", its), ("value", its))
+    )
     matching = _turned_product if sizes.rotary else _product
     logits = {
         f"logit{h}": matching(query[h * keys : (h + 1) * keys], key[h * keys : (h + 1) * keys]) / float(np.sqrt(keys))
         for h in range(heads)
     }
-    rounds = [
-        Round(
-            receive={slot: reads(name, here) for slot, name in zip(mine, state, strict=True)}
-            | {slot: reads(name, there) for slot, name in zip(its, state, strict=True)},
-            update=logits
-            | {f"most{h}": logits[f"logit{h}"] for h in range(heads)}
-            | {f"value{e}": value[e] for e in range(embed)},
-            note=f"layer {index + 1}: logits and values of every pair",
-        )
-    ]
+    return Round(
+        receive={slot: reads(name, here) for slot, name in zip(mine, state, strict=True)}
+        | {slot: reads(name, there) for slot, name in zip(its, state, strict=True)},
+        update=logits
+        | {f"most{h}": logits[f"logit{h}"] for h in range(heads)}
+        | {f"value{e}": value[e] for e in range(sizes.embed_dim)},
+        note=f"layer {index + 1}: logits and values of every pair",
+    )
+
+
+def _softmax(n: int, heads: int, embed: int) -> list[Round]:
+    """The largest logit of every row, exp of what lies below it, sums over the row, and the quotients at row nodes."""
+    total, width = n + n * n, embed // heads
+    zero = [*range(total)]
+    first: list[int | None] = [None] * total
+    for i in range(n):
+        first[i] = _pair(n, i, 0)
+        for j in range(n):
+            zero[_pair(n, i, j)] = _pair(n, i, 0)
+    below = [minimum(word(f"logit{h}") - word(f"top{h}"), 0.0) for h in range(heads)]
+    weights = {f"weight{h}": call(np.exp, below[h], name="exp") for h in range(heads)}
+    exponentials = Round(
+        receive={f"top{h}": reads(f"most{h}", zero) for h in range(heads)},
+        update=weights
+        | {f"value{e}": call(product, weights[f"weight{e // width}"], word(f"value{e}")) for e in range(embed)},
+        note="exp, and its products with the values",
+    )
+    share = [call(np.reciprocal, maximum(word(f"sum{h}"), 1.0), name="reciprocal") for h in range(heads)]
+    quotients = Round(
+        receive={f"sum{h}": reads(f"weight{h}", first) for h in range(heads)}
+        | {f"got{e}": reads(f"value{e}", first) for e in range(embed)},
+        update={f"read{e}": call(product, word(f"got{e}"), share[e // width]) for e in range(embed)},
+        note="divide: what attention gives",
+    )
+    summed = [*(f"weight{h}" for h in range(heads)), *(f"value{e}" for e in range(embed))]
+    return [*_row_maxima(n, heads), exponentials, *_row_sums(n, summed), quotients]
+
+
+def _row_maxima(n: int, heads: int) -> list[Round]:
+    """Pair (i, 0) gets the largest logit of row i, by doubling; beyond the row's end, its last node counts twice."""
+    rounds = []
     for shift in doublings(n):
-        ahead = [*range(total)]
+        ahead = [*range(n + n * n)]
         for i in range(n):
             for j in range(n):
-                ahead[pair(i, j)] = pair(i, min(j + shift, n - 1))
+                ahead[_pair(n, i, j)] = _pair(n, i, min(j + shift, n - 1))
         rounds.append(
             Round(
                 receive={f"ahead{h}": reads(f"most{h}", ahead) for h in range(heads)},
@@ -167,22 +198,17 @@ def _layer(model: StandardTransformer, p: dict[str, np.ndarray], index: int, sta
                 note="the largest logit of the row",
             )
         )
-    below = [minimum(word(f"logit{h}") - word(f"top{h}"), 0.0) for h in range(heads)]
-    weights = {f"weight{h}": call(np.exp, below[h], name="exp") for h in range(heads)}
-    rounds.append(
-        Round(
-            receive={f"top{h}": reads(f"most{h}", zero) for h in range(heads)},
-            update=weights
-            | {f"value{e}": call(product, weights[f"weight{e // width}"], word(f"value{e}")) for e in range(embed)},
-            note="exp, and its products with the values",
-        )
-    )
-    summed = [*(f"weight{h}" for h in range(heads)), *(f"value{e}" for e in range(embed))]
+    return rounds
+
+
+def _row_sums(n: int, summed: list[str]) -> list[Round]:
+    """Pair (i, 0) gets the sums over row i, by doubling."""
+    rounds = []
     for shift in doublings(n):
-        after: list[int | None] = [None] * total
+        after: list[int | None] = [None] * (n + n * n)
         for i in range(n):
             for j in range(n - shift):
-                after[pair(i, j)] = pair(i, j + shift)
+                after[_pair(n, i, j)] = _pair(n, i, j + shift)
         rounds.append(
             Round(
                 receive={f"more.{name}": reads(name, after) for name in summed},
@@ -190,16 +216,7 @@ def _layer(model: StandardTransformer, p: dict[str, np.ndarray], index: int, sta
                 note="sums over the row",
             )
         )
-    share = [call(np.reciprocal, maximum(word(f"sum{h}"), 1.0), name="reciprocal") for h in range(heads)]
-    rounds.append(
-        Round(
-            receive={f"sum{h}": reads(f"weight{h}", first) for h in range(heads)}
-            | {f"got{e}": reads(f"value{e}", first) for e in range(embed)},
-            update={f"read{e}": call(product, word(f"got{e}"), share[e // width]) for e in range(embed)},
-            note="divide: what attention gives",
-        )
-    )
-    return rounds + _mlp(sizes.mlp_layers, p, index, state)
+    return rounds
 
 
 def _mlp(maps: int, p: dict[str, np.ndarray], index: int, state: list[str]) -> list[Round]:

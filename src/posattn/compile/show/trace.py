@@ -1,9 +1,5 @@
 """A program at work on one input: round by round who reads from whom, and what the registers hold."""
 
-import json
-import re
-from html import escape
-from importlib import resources
 from typing import Any
 
 import numpy as np
@@ -11,6 +7,7 @@ import numpy as np
 from posattn.compile.interpreter import Snapshot, trace
 from posattn.compile.program import Program
 from posattn.errors import counted
+from posattn.html import render
 
 #: Nodes that a text shows; a page shows all.
 SHOWN = 32
@@ -55,33 +52,55 @@ def _row(values: Any) -> str:
     return shown + (" …" if len(values) > SHOWN else "")
 
 
-def page(program: Program, x: np.ndarray) -> str:
-    """The trace as one self-contained HTML page: the network drawn, the values moving along it."""
+def filled_up(x: np.ndarray, given: int, *, nodes: bool = False) -> str | None:
+    """What was added to an input of which only the first rows were given; None where nothing was.
+
+    `nodes`: say at which nodes, too.
+    """
+    if given >= len(x):
+        return None
+    pad = ":".join(f"{value:g}" for value in x[-1])
+    where = "" if not nodes else f"node {given} was " if given == len(x) - 1 else f"nodes {given} to {len(x) - 1} were "
+    return f"{given} of {len(x)} numbers were given; {where}filled up with {pad}, which the program ignores"
+
+
+def page(program: Program, x: np.ndarray, *, given: int | None = None) -> str:
+    """The trace as one self-contained HTML page: the network drawn, the values moving along it.
+
+    `given`: how many rows of x were given; the page marks the others as filled up.
+    """
     states, names = snapshots(program, x), moving(program)
-    frames = []
-    for state in states:
-        edges = []
-        if state.round is not None:
-            for slot, table in state.round.receive.items():
-                edges += [
-                    [source[0], node, _number(state.received[slot][0][node])]
-                    for node, source in enumerate(table)
-                    if source is not None and source[0] != node
-                ]
-        frames.append(
-            {
-                "note": state.round.note if state.round is not None else "the input",
-                "edges": edges,
-                "registers": {name: [_number(value) for value in state.registers[name][0]] for name in names},
-            }
-        )
-    shown = program.outputs[0] if program.outputs[0] in names else names[0]
-    data = {"nodes": program.nodes, "names": names, "shown": shown, "frames": frames}
-    title = escape(f"{program.name} on {program.length} numbers")
-    packed = json.dumps(data).replace("<", "\\u003c")  # no name can end the script, or begin another
-    template = (resources.files("posattn.compile") / "trace.html").read_text(encoding="utf-8")
-    parts = {"{title}": title, "{data}": packed}
-    return re.sub("{title}|{data}", lambda found: parts[found[0]], template)  # at once: a name may hold {data}
+    given = len(x) if given is None else given
+    data = {
+        "nodes": program.nodes,
+        "length": program.length,
+        "given": given,
+        "names": names,
+        "shown": program.outputs[0] if program.outputs[0] in names else names[0],
+        "frames": [_frame(state, names) for state in states],
+    }
+    return render(
+        "trace.html",
+        title=f"{program.name} on {counted(program.length, 'number')}",
+        filled=filled_up(x, given, nodes=True),
+        data=data,
+    )
+
+
+def _frame(state: Snapshot, names: list[str]) -> dict[str, Any]:
+    """What the page shows of one round: its note, the words that moved [from, to, word], and the registers after it."""
+    receive = {} if state.round is None else state.round.receive
+    edges = [
+        [source[0], node, _number(state.received[slot][0][node])]
+        for slot, table in receive.items()
+        for node, source in enumerate(table)
+        if source is not None and source[0] != node
+    ]
+    return {
+        "note": "the input" if state.round is None else state.round.note,
+        "edges": edges,
+        "registers": {name: [_number(value) for value in state.registers[name][0]] for name in names},
+    }
 
 
 def _number(value: float) -> float:

@@ -51,7 +51,7 @@ def attention(held: Positions, patterns: Sequence[Pattern], nodes: int, dtype: t
         "key_bias": bias,
     }
     params = {name: torch.from_numpy(value).to(dtype).unsqueeze(0) for name, value in weights.items()}
-    return architecture.attention(params, nodes)[0, :, 0]
+    return attention(architecture, params, nodes)[0, :, 0]
 
 
 def selects(held: Positions, patterns: Sequence[Pattern], nodes: int, dtype: torch.dtype, *, sink: bool) -> bool:

@@ -5,18 +5,16 @@ import re
 import numpy as np
 import pytest
 import torch
-from posattn.nn.functional import affine
 
+from compile import trees
 from posattn import PosattnError, PositionalTransformer
 from posattn.compile import compile, library
 from posattn.compile.expressions import call, exchange, gate, positive, product, relu, select, word
 from posattn.compile.interpreter import run, trace
 from posattn.compile.lowering.lower import Lowered, lower
 from posattn.compile.lowering.ranges import register_bounds
-from posattn.compile.program import Program, Round, reads
-from posattn.nn.numeric import layer
-
-from . import trees
+from posattn.compile.program import Program
+from posattn.compile.rounds import Round, reads
 
 x, y, s = word("x"), word("y"), word("s")
 
@@ -29,20 +27,12 @@ def computed(lowered: Lowered, inputs: np.ndarray) -> np.ndarray:
 
 def states(lowered: Lowered, inputs: np.ndarray) -> list[torch.Tensor]:
     """The state after the encoder and after every layer: (batch, nodes, embed_dim)."""
-    architecture, p = lowered.model.architecture, lowered.model.replica()
-    with torch.no_grad():
-        attention = architecture.attention(p, architecture.nodes)
-        state = affine(p, "encoder", architecture.inputs(p, torch.from_numpy(inputs)[None]))
-        held = [state[0]]
-        for index in range(architecture.depth):
-            state = layer(p, index, state, attention[:, index].unsqueeze(1))
-            held.append(state[0])
-    return held
+    return [step.state for step in lowered.model.trace(torch.from_numpy(inputs))[:-1]]
 
 
 def test_compiled_programs_equal_a_loop_over_nodes_exactly():
     sinks = 0
-    for seed in range(150):
+    for seed in range(90):
         case = trees.any_case(seed)
         lowered = lower(case.program, domain=4, dtype=torch.float64)
         inputs = trees.whole_inputs(case.program, seed)
@@ -53,11 +43,11 @@ def test_compiled_programs_equal_a_loop_over_nodes_exactly():
         if model.architecture.nodes > nodes:
             assert all((state[:, -1] == 0).all() for state in states(lowered, inputs)), f"seed {seed}"
             sinks += 1
-    assert sinks > 40
+    assert sinks > 24
 
 
 def test_attention_of_compiled_programs_is_zeros_and_ones_in_float32():
-    for seed in range(30):
+    for seed in range(15):
         weights = lower(trees.any_case(seed, nodes=4).program, domain=4).model.attention()
         assert ((weights == 0) | (weights == 1)).all()
         assert (weights.sum(-1) == 1).all()

@@ -150,7 +150,7 @@ def test_the_theorem_promises(machines, slots, rounds, expected):
     [
         ({"registers": ("x", "from", "asker", "me", "key")}, "register 'key' is declared twice"),
         ({"constants": {"me": (0.0,)}}, "constant 'me' has"),
-        ({"outputs": ("y",)}, "output 'y' is no register"),
+        ({"outputs": ("y",)}, "output 'y' is not a register"),
     ],
 )
 def test_what_is_wrong_with_a_program_is_named(changed: dict[str, Any], message: str):

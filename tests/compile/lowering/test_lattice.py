@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from posattn.compile.expressions import evaluate
+from compile import trees
+from posattn.compile.interpreter import evaluate
 from posattn.compile.lowering.intervals import Interval
 from posattn.compile.lowering.lattice import (
     WHOLE,
@@ -25,8 +26,6 @@ from posattn.compile.lowering.lattice import (
     multiplied,
     scaled,
 )
-
-from . import trees
 
 fractions = st.fractions(min_value=-3, max_value=3, max_denominator=12)
 lattices = st.builds(lambda offset, step: lattice(offset, abs(step)), fractions, fractions)

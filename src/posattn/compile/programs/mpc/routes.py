@@ -1,108 +1,14 @@
-"""MPC programs: machines that send messages to addresses which they compute from their data.
+"""Messages to computed addresses, delivered over a static network: on a grid of nodes, or by sorting."""
 
-N machines with s slots each; a machine and a slot make an address, machine·s + slot. In a round every machine may send
-one word to one address from each of its slots (address −1: none), and no address may be sent to twice. What a machine
-gets is there when it updates its registers: words in0, in1, … and bits got0, got1, …
+from collections.abc import Callable
 
-`to_program` turns this into a program with a static network, the route that Theorem 5.1 of Back de Luca et al. 2025
-takes, in two ways that need no knowledge of the addresses beforehand:
-
-    route="sort"   2Ns more nodes: sort messages by address, twice; O(log² Ns) rounds
-    route="grid"   (Ns)² more nodes, one for each sender and receiver: copy, filter, add up; O(log Ns) rounds
-
-For destinations that are known when compiling, see `posattn.compile.programs.benes`.
-"""
-
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
-
-import numpy as np
-
-from posattn.checks import choice, instance, several, text, whole
-from posattn.compile.arguments import Source, check_grid_and_oracle, expressions, names, numbers
-from posattn.compile.expressions import (
-    Constant,
-    Expression,
-    as_expression,
-    distance,
-    gate,
-    maximum,
-    relu,
-    word,
-    words_of,
-)
-from posattn.compile.program import Program, Round, reads
+from posattn.checks import choice, instance
+from posattn.compile.arguments import Source
+from posattn.compile.expressions import Constant, Expression, distance, gate, maximum, relu, word, words_of
+from posattn.compile.program import Program
+from posattn.compile.programs.mpc.machines import Exchange, Message, Mpc
 from posattn.compile.programs.networks import carrying_sort_rounds, doublings
-from posattn.errors import require
-
-#: Machines whose tables are written out.
-MOST_MACHINES = 1 << 16
-
-
-@dataclass(frozen=True, kw_only=True)
-class Message:
-    """A word and the address it goes to; a whole number, or −1 for no message."""
-
-    address: Expression
-    word: Expression
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "address", as_expression(self.address))
-        object.__setattr__(self, "word", as_expression(self.word))
-
-
-@dataclass(frozen=True, kw_only=True)
-class Exchange:
-    """One round: messages, one for each slot, then an update from registers, in0 …, got0 …"""
-
-    messages: tuple[Message, ...]
-    update: Mapping[str, Expression]
-
-    def __post_init__(self) -> None:
-        fix = "name the messages of a round in a tuple, as (Message(address=…, word=…),)"
-        object.__setattr__(self, "messages", several("messages", self.messages, Message, fix=fix))
-        object.__setattr__(self, "update", expressions("update", self.update))
-
-
-@dataclass(frozen=True, kw_only=True)
-class Mpc:
-    """A program for machines that address each other by data."""
-
-    name: str
-    machines: int
-    registers: tuple[str, ...]
-    rounds: tuple[Exchange, ...]
-    inputs: tuple[str, ...] = ("x",)
-    outputs: tuple[str, ...] = ("x",)
-    constants: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
-    permutations: tuple[str, ...] = ()
-    grid: float | None = None  # inputs are multiples of it; needed where addresses are computed from inputs
-    oracle: Callable[..., Any] | None = None
-
-    def __post_init__(self) -> None:
-        text("name", self.name)
-        object.__setattr__(self, "machines", _machines(self.machines))
-        fix = "name the rounds in a tuple, as (Exchange(messages=…, update=…),)"
-        object.__setattr__(self, "rounds", several("rounds", self.rounds, Exchange, fix=fix))
-        for name in ("registers", "inputs", "outputs", "permutations"):
-            object.__setattr__(self, name, names(name, getattr(self, name)))
-        object.__setattr__(self, "constants", numbers("constants", self.constants))
-        check_grid_and_oracle(self.grid, self.oracle)
-
-    @property
-    def slots(self) -> int:
-        return max([1, *(len(round_.messages) for round_ in self.rounds)])
-
-
-def _machines(count: Any) -> int:
-    found = whole("machines", count, least=1)
-    require(
-        found <= MOST_MACHINES,
-        f"machines={count}: a program with static communication has a table for each of them in each of its rounds. "
-        f"Use at most {MOST_MACHINES}.",
-    )
-    return found
+from posattn.compile.rounds import Round, reads
 
 
 def to_program(program: Mpc, *, route: str = "sort") -> Program:
@@ -112,30 +18,8 @@ def to_program(program: Mpc, *, route: str = "sort") -> Program:
     return routes[choice("route", route, routes)](program)
 
 
-def fetch(machines: int) -> Mpc:
-    """Every machine gets the number of the machine it names: it sends its own address there, and the answer comes back.
-
-    >>> [message for round_ in fetch(3).rounds for message in round_.messages][0].address
-    Word(name='from')
-    """
-    machines = _machines(machines)
-    return Mpc(
-        name="fetch",
-        machines=machines,
-        registers=("x", "from", "asker", "me"),
-        inputs=("x", "from"),
-        constants={"me": tuple(map(float, range(machines)))},
-        permutations=("from",),
-        rounds=(
-            Exchange(messages=(Message(address=word("from"), word=word("me")),), update={"asker": word("in0")}),
-            Exchange(messages=(Message(address=word("asker"), word=word("x")),), update={"x": word("in0")}),
-        ),
-        oracle=lambda v: np.take_along_axis(v[:, :, :1], v[:, :, 1:].astype(int), axis=1),
-    )
-
-
 def _sends(round_: Exchange, slots: int) -> Round:
-    """The machines write down what they send; other nodes do the same with their zeros, and nobody reads it."""
+    """Machines write down what they send. Other nodes do the same with their zeros, which are never read."""
     nothing = Message(address=Constant(-1.0), word=Constant(0.0))
     update: dict[str, Expression] = {}
     for k, message in enumerate((*round_.messages, *[nothing] * (slots - len(round_.messages)))):
@@ -271,7 +155,7 @@ def _sorted_route(program: Mpc) -> Program:
             ),
             *carrying_sort_rounds(bus, total, key="key", carried=["kept", "hit"], grid=0.5),
             Round(
-                # the first place has nobody before it: it reads itself, and its key is never its key + ½
+                # the first place has none before it and reads itself: its key never equals its key + ½
                 receive={"before": reads("key", [None] * first + bus[:1] + bus[:-1])},
                 update={
                     "key": word("key")

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from compile import trees
 from posattn import PosattnError
 from posattn.compile.expressions import (
     Expression,
@@ -17,7 +18,6 @@ from posattn.compile.expressions import (
     call,
     distance,
     equal,
-    evaluate,
     exchange,
     gate,
     maximum,
@@ -29,12 +29,13 @@ from posattn.compile.expressions import (
     walk,
     word,
 )
+from posattn.compile.interpreter import evaluate
 from posattn.compile.lowering.fit import fitted
+from posattn.compile.lowering.forms import levels, mentions
 from posattn.compile.lowering.intervals import Interval, bounds
-from posattn.compile.lowering.relu import Network, Translator, levels, mentions, network
+from posattn.compile.lowering.network import Network, network
+from posattn.compile.lowering.relu import Translator
 from posattn.compile.program import ONE
-
-from . import trees
 
 NAMES, BITS = ("x", "a", "b"), ("p", "q")
 x, a, b, p, q = map(word, (*NAMES, *BITS))
@@ -234,7 +235,7 @@ def test_what_has_no_bounds_cannot_be_gated():
 def test_functions_from_outside_need_a_fit():
     with pytest.raises(PosattnError, match=r"exp\(x\) is not piecewise linear: compile with fit=…, or write it in"):
         Translator(ranges()).form(call(np.exp, x))
-    with pytest.raises(PosattnError, match="is no expression"):
+    with pytest.raises(PosattnError, match="is not an expression"):
         Translator(ranges()).form(Expression())
 
 
@@ -295,7 +296,8 @@ import numpy as np
 from posattn.compile import library
 from posattn.compile.expressions import *
 from posattn.compile.lowering.lower import lower
-from posattn.compile.program import Program, Round
+from posattn.compile.program import Program
+from posattn.compile.rounds import Round
 
 x, y, s = word("x"), word("y"), word("s")
 deep = minimum(maximum(x, y - s), gate(relu(x + y), shut=positive(s)) + absolute(x - s)) + call(np.tanh, y)

@@ -138,12 +138,12 @@ def test_the_page_needs_nothing_from_elsewhere():
     without = page.replace("http://www.w3.org/2000/svg", "")  # a name, not an address
     for outside in ("http", "//cdn", "url(", "@import", "import(", "fetch(", "XMLHttp"):
         assert outside not in without
-    assert "{title}" not in page
-    assert "{data}" not in page
+    assert "{{" not in page
+    assert "{%" not in page
     assert Page(page).texts["title"] == "sort on 5 numbers · posattn"
 
 
-NASTY = ["a</script><b>&", "<!--<script>", "{data}", "{title}", "\\u003c", "'\"`${1}", "a & b < c", "\u2028"]
+NASTY = ["a</script><b>&", "<!--<script>", "{{ data }}", "{% raw %}", "\\u003c", "'\"`${1}", "a & b < c", "\u2028"]
 
 
 @pytest.mark.parametrize("name", NASTY)
@@ -169,9 +169,17 @@ def test_names_are_only_ever_text(name):
     assert name in trace.text(program, np.array([[1.0], [2.0]]))
 
 
-def test_names_become_html_only_with_their_brackets_escaped():
-    """The one place where the page's script writes HTML with a name in it."""
-    page = trace.page(library.get("sort", 2), FIVE[:2])
-    (written,) = re.findall(r"\$\{name[^}]*\}", page)
-    assert written == '${name.replaceAll("&", "&amp;").replaceAll("<", "&lt;")}'
-    assert page.count("innerHTML") == 1
+def test_a_page_says_where_an_input_was_filled_up():
+    program = library.get("sort", 5)
+    page = trace.page(program, np.array([[3.0], [1], [1000], [1000], [1000]]), given=2)
+    said = "2 of 5 numbers were given; nodes 2 to 4 were filled up with 1000, which the program ignores"
+    assert said in Page(page).texts["p"]
+    assert [data_of(page)[name] for name in ("given", "length")] == [2, 5]
+    last = trace.page(program, np.array([[3.0], [1], [2], [4], [1000]]), given=4)
+    assert "node 4 was filled up with 1000" in Page(last).texts["p"]
+
+
+def test_a_page_of_a_whole_input_says_nothing_of_filling_up():
+    page = trace.page(library.get("sort", 5), FIVE)
+    assert "filled up" not in Page(page).texts.get("p", "")
+    assert data_of(page)["given"] == 5

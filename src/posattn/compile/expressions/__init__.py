@@ -1,0 +1,89 @@
+"""The language of local functions: what a node may compute from its own registers and the words it received.
+
+    +, −, constants, scaling, relu, min, max, abs       piecewise linear, exact in ReLU units
+    word * word                                         linear where one of the two is constant at every node
+    gate(e, shut)                                       e where `shut` is 0, and 0 where it is 1 or more
+    select(bit, e, f)                                   e where the bit is 1, f where it is 0
+    exchange(own, other, upper)                         the smaller of two at the lower node, the larger at the upper
+    positive(e, grid), equal(e, f, grid)                the bits e > 0 and e = f, for numbers on a grid
+    call(function, e, …)                                anything else: runs, but only a fit can compile it
+
+Expressions are trees of frozen dataclasses (`tree`), written with operators and the functions of `write`.
+`posattn.compile.interpreter` evaluates one in NumPy, `posattn.compile.lowering.intervals` bounds its values, and
+`posattn.compile.lowering.relu` turns it into ReLU units.
+"""
+
+from posattn.compile.expressions.traverse import children, raised, rebuilt, renamed, walk, words_of
+from posattn.compile.expressions.tree import (
+    Array,
+    Call,
+    Constant,
+    Equal,
+    Exchange,
+    Expression,
+    Gate,
+    Maximum,
+    Minimum,
+    Positive,
+    Product,
+    Relu,
+    Scaled,
+    Select,
+    Sum,
+    Word,
+    as_expression,
+)
+from posattn.compile.expressions.write import (
+    absolute,
+    call,
+    distance,
+    equal,
+    exchange,
+    gate,
+    maximum,
+    minimum,
+    positive,
+    product,
+    relu,
+    select,
+    word,
+)
+
+__all__ = [
+    "Array",
+    "Call",
+    "Constant",
+    "Equal",
+    "Exchange",
+    "Expression",
+    "Gate",
+    "Maximum",
+    "Minimum",
+    "Positive",
+    "Product",
+    "Relu",
+    "Scaled",
+    "Select",
+    "Sum",
+    "Word",
+    "absolute",
+    "as_expression",
+    "call",
+    "children",
+    "distance",
+    "equal",
+    "exchange",
+    "gate",
+    "maximum",
+    "minimum",
+    "positive",
+    "product",
+    "raised",
+    "rebuilt",
+    "relu",
+    "renamed",
+    "select",
+    "walk",
+    "word",
+    "words_of",
+]
