@@ -524,14 +524,14 @@ def test_report_names_a_damaged_record_in_one_line(run: Any, tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("study", "model", "reason"),
     [
-        ("ood-scale", "gpt2", "--gpt2 gpt2: study 'ood-scale' fine-tunes no language model, mixed-type does."),
-        ("mixed-type", "", "model='': give a name on the hub, as 'gpt2-large', or a folder."),
+        ("ood-scale", "gpt2", "option gpt2=gpt2: study 'ood-scale' leaves nothing to choose, leave it out."),
+        ("mixed-type", "", "unknown value of option gpt2 '': Known: auto, a folder or a name on the hub."),
     ],
 )
 def test_a_language_model_that_makes_no_sense_is_refused(
     run: Any, tmp_path: Path, study: str, model: str, reason: str
 ) -> None:
-    ended = run("run", study, "--gpt2", model, *SMOKE, "--out", tmp_path / "runs")
+    ended = run("run", study, "--option", f"gpt2={model}", *SMOKE, "--out", tmp_path / "runs")
     assert ended == Ended(2, "", f"posattn: {reason}\n")
     assert not (tmp_path / "runs").exists()
 
@@ -540,7 +540,8 @@ def test_a_language_model_that_makes_no_sense_is_refused(
 def test_a_folder_with_a_language_model_adds_a_model_to_the_study(
     run: Any, tiny_gpt2: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    command = ["run", "mixed-type", "--task", "mixed-min", *SMOKE, "--seeds", 1, "--gpt2", tiny_gpt2, "--out", tmp_path]
+    command = ["run", "mixed-type", "--task", "mixed-min", *SMOKE, "--seeds", 1, "--out", tmp_path]
+    command += ["--option", f"gpt2={tiny_gpt2}"]
     ended = run(*command)
     assert (ended.code, ended.err) == (0, "")
     assert [row[2] for row in tabled(ended.out) if row[1] == "GPT-2"] == ["validation", "c=1", "c=2"]
@@ -558,7 +559,8 @@ def test_a_language_model_that_was_asked_for_and_cannot_be_used_is_an_error_befo
     """Only the preset's own may be left out with a note: whoever names one wants it in the table."""
     missing = tmp_path / "missing"
     missing.mkdir()  # a folder with no model in it: the hub is not asked
-    command = ["run", "mixed-type", "--task", "mixed-min", *SMOKE, "--gpt2", missing, "--out", tmp_path / "runs"]
+    command = ["run", "mixed-type", "--task", "mixed-min", *SMOKE, "--out", tmp_path / "runs"]
+    command += ["--option", f"gpt2={missing}"]
     ended = run(*command, *options)
     assert (ended.code, ended.out) == (2, "")
     (line,) = ended.err.splitlines()
@@ -571,7 +573,7 @@ def test_a_language_model_that_is_not_run_need_not_be_there(run: Any, tmp_path: 
     """As in the command of a report that names it for the record."""
     options = ["--task", "mixed-min", "--model", "standard", *SMOKE, "--seeds", 1, "--out", tmp_path / "runs"]
     (tmp_path / "missing").mkdir()
-    assert run("run", "mixed-type", *options, "--gpt2", tmp_path / "missing").code == 0
+    assert run("run", "mixed-type", *options, "--option", f"gpt2={tmp_path / 'missing'}").code == 0
 
 
 # ---- Ctrl-C
@@ -621,7 +623,7 @@ def test_a_signal_while_fine_tuning_says_what_is_lost(
 
     monkeypatch.setattr("posattn.train.language.fine_tune.fine_tune", stopped)
     monkeypatch.setattr("posattn.train.language.pretrained.check_usable", lambda name: None)
-    ended = run("run", "mixed-type", "--model", "GPT-2", *SMOKE, "--gpt2", "gpt2", "--out", tmp_path)
+    ended = run("run", "mixed-type", "--model", "GPT-2", *SMOKE, "--option", "gpt2=gpt2", "--out", tmp_path)
     assert (ended.code, ended.out) == (code, "")
     assert signal.getsignal(signal.SIGTERM) == before
     assert ended.err.startswith(

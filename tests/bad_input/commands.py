@@ -56,7 +56,6 @@ EXTRA: dict[tuple[str, str], list[str]] = {
     ("train", "lr"): ["0", "-1"],
     ("score", "task"): ["mixed-min"],
     ("run", "option"): ["kappa", "kapa=1", "query_scale=1e308", "query_scale=nan", "query=smu"],
-    ("run", "gpt2"): ["/nonexistent"],
     ("compile", "option"): ["route", "rout=grid", "length=3"],
     ("compile", "length"): ["1000000000"],
     ("compile", "domain"): ["0", "-1", "1e-300", "1e300"],

@@ -6,6 +6,10 @@ import os
 import sys
 from typing import TextIO
 
+from rich.console import Console
+from rich.measure import Measurement
+from rich.table import Table
+
 #: Reasons why output cannot be written that are not a bug: the disk is full, a quota or a limit is reached.
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
@@ -15,6 +19,14 @@ def accept_any_letter() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
+
+
+def print_table(table: Table) -> None:
+    """Print a table, wider than the terminal where its words and numbers would else be broken into pieces."""
+    console = Console()
+    needed = Measurement.get(console, console.options.update(max_width=10_000), table).minimum
+    console.width = max(console.width, needed)
+    console.print(table)
 
 
 def flush() -> None:

@@ -2,14 +2,14 @@
 
 import json
 import os
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich import box
-from rich.console import Console
 from rich.table import Table
 
 from posattn.cli.app import Device, Json, Keep, Out, app, pairs, path, resumable
+from posattn.cli.output import print_table
 from posattn.cli.train import MOST_SEEDS, warn_of_divergence
 from posattn.errors import PosattnError
 
@@ -38,7 +38,7 @@ def list_studies(as_json: Json = False) -> None:
         for study in sorted(REGISTRY.values(), key=lambda study: study.name):
             if study.paper == paper:
                 table.add_row(study.name, study.question, study.answers, study.cost["quick"], study.cost["paper"])
-        Console().print(table)
+        print_table(table)
     print("What quick and paper cost; smoke takes seconds. Start one: posattn run STUDY --preset quick")
 
 
@@ -50,15 +50,14 @@ def run(
         list[str] | None, typer.Option(help="A model of the study, as in its table; repeatable. Default: all.")
     ] = None,
     preset: Annotated[str, typer.Option(help="smoke (seconds), quick (minutes on a CPU) or paper.")] = "quick",
-    gpt2: Annotated[
-        str | None, typer.Option(help="mixed-type only: a causal language model, by name or folder, to fine-tune.")
-    ] = None,
     seeds: Annotated[int | None, typer.Option(help="How many seeds; default: the preset's.", max=MOST_SEEDS)] = None,
     option: Annotated[
         list[str] | None,
         typer.Option(
-            help="sts-… studies: keys, query, query_scale, kappa or redraw, as query=sum; khop-… studies: "
-            "standard_layers=4 ends that model at 4 layers, gelu=erf is the exact GELU; repeatable."
+            metavar="NAME=VALUE",
+            help="An option of the study; repeatable. mixed-type: gpt2=FOLDER, or a name on the hub, is a model for "
+            "text to fine-tune; khop-… studies: standard_layers=4 ends that model at 4 layers, gelu=erf is the exact GELU; "
+            "sts-… studies: keys, query, query_scale, kappa or redraw, as query=sum.",
         ),
     ] = None,
     device: Device = "auto",
@@ -76,23 +75,19 @@ def run(
     """
     from posattn import engine, report, studies
     from posattn.studies.core import results, table
-    from posattn.train.language.fine_tune import LanguageTrial
-    from posattn.train.language.pretrained import check_usable
 
     reporter = engine.Lines() if as_json else engine.Bar()
     asked = studies.get(study).choosing(pairs(option or []))
-    if gpt2 is not None:
-        asked = asked.using(_language_model(gpt2))
-        cases, count = asked.chosen(tuple(task or ()), preset, tuple(model or ())), asked.seed_count(preset, seeds)
-        reads = [case.seeded(seed) for case in cases for seed in range(count) if isinstance(case.trial, LanguageTrial)]
-        if any(not engine.Store(out).has(trial) for trial in reads):  # an explicit one is not left out with a note
-            check_usable(str(asked.language_model))
+    tasks, arms = tuple(task or ()), tuple(model or ())
+    if "gpt2" in asked.chosen_values:
+        cases, count = asked.chosen(tasks, preset, arms), asked.seed_count(preset, seeds)
+        _check_language_models([case.seeded(seed) for case in cases for seed in range(count)], out)
     with resumable():
         found = results.run(
             asked,
             preset=preset,
-            tasks=tuple(task or ()),
-            arms=tuple(model or ()),
+            tasks=tasks,
+            arms=arms,
             seeds=seeds,
             device=device,
             out=out,
@@ -107,17 +102,15 @@ def run(
     _warn_of_divergence(found, out)
 
 
-def _language_model(name: str) -> str:
-    """A name on the hub, OWNER/NAME or NAME, or a folder that is there."""
-    folder = path(name) if name else name  # a study says what it needs where there is no name at all
-    assert folder is not None
-    named = os.path.isabs(folder) or folder.startswith(".") or folder.count("/") > 1
-    if named and not os.path.isdir(folder):
-        raise PosattnError(
-            f"--gpt2 {name}: there is no such folder. Name one that holds config.json, model.safetensors and the "
-            "tokenizer's files, or a model on the hub, as gpt2."
-        )
-    return folder
+def _check_language_models(trials: list[Any], out: str) -> None:
+    """The preset's own language model may be left out with a note; one that the user names must be usable."""
+    from posattn.engine import Store
+    from posattn.train.language.fine_tune import LanguageTrial
+    from posattn.train.language.pretrained import check_usable
+
+    missing = [trial for trial in trials if isinstance(trial, LanguageTrial) and not Store(out).has(trial)]
+    for name in dict.fromkeys(trial.model for trial in missing):
+        check_usable(name)
 
 
 def _warn_of_divergence(found: "Results", out: str) -> None:
@@ -162,10 +155,10 @@ def _print_results(found: "Results", page: str) -> None:
 
     shown = Table(title=found.study.question, box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
     for name in table.header(found):
-        shown.add_column(name, overflow="fold")
+        shown.add_column(name, no_wrap=name in table.NUMBERS)
     for row in table.cells(found):
         shown.add_row(*row)
-    Console().print(shown)
+    print_table(shown)
     for note in table.footnotes(found):
         print(f"- {note}")
     print(f"report: {page}")

@@ -1,15 +1,16 @@
 """What theory says about a model."""
 
 import json
+import math
 from dataclasses import asdict
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from posattn.cli.app import LARGEST, Json, ModelFile, app, plain
-from posattn.errors import PosattnError
+from posattn.cli.output import print_table
+from posattn.errors import PosattnError, require
 
 
 @app.command("resources")
@@ -40,7 +41,7 @@ def print_resources(
     table = Table("", "nodes", "layers", "heads", title=title)
     for one in found:
         table.add_row(one.what, str(one.nodes), str(one.layers), "–" if one.heads is None else str(one.heads))
-    Console().print(table)
+    print_table(table)
 
 
 @app.command("bounds")
@@ -74,6 +75,7 @@ def print_bounds(
     found = report.about(
         load(file), samples=samples, delta=delta, constant=constant, task=task, scales=tuple(scales or (2.0, 5.0, 10.0))
     )
+    _check_constant(constant, {name: value for name, (value, _) in found.items()})
     if as_json:
         print(json.dumps(plain(found)))
         return
@@ -81,4 +83,17 @@ def print_bounds(
     for name, (value, meaning) in found.items():
         shown = "–" if value is None else value if isinstance(value, str) else f"{value:.4g}"
         table.add_row(name, shown, meaning)
-    Console().print(table)
+    print_table(table)
+
+
+def _check_constant(constant: float, values: dict[str, Any]) -> None:
+    """Refuse a constant with which the terms are beyond floats, though they are logarithms already.
+
+    Where a norm is 0, its logarithm is −inf with every constant: that is shown.
+    """
+    norms = [values[name] for name in ("spectral", "column", "query key") if name in values]
+    terms = [values[name] for name in ("norm factor", "query key factor", "bound")]
+    require(
+        0.0 in norms or all(map(math.isfinite, terms)),
+        f"--constant {constant:g}: the bound is 10 to a power that no float holds. Choose a smaller one, of order 1.",
+    )

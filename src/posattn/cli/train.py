@@ -10,10 +10,10 @@ from dataclasses import asdict
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from posattn.cli.app import LARGEST, Device, Json, Keep, ModelFile, Out, app, numeric_model, plain, resumable
+from posattn.cli.output import print_table
 from posattn.errors import require
 
 #: Replicas that one command may ask for: each is a trial of its own, and a million of them would fill the memory.
@@ -97,7 +97,7 @@ def train(
         for name in dict.fromkeys(row["set"] for row in rows):
             losses = [math.inf if row["loss"] is None else row["loss"] for row in rows if row["set"] == name]
             table.add_row(name, *(f"{value:.2e}" for value in (statistics.median(losses), min(losses), max(losses))))
-        Console().print(table)
+        print_table(table)
         for trial in trials:
             print(f"weights and metrics of seed {trial.seed}: {store.path(trial)}")
     steps_lost = {row["seed"]: row["diverged_at"] for row in rows if row["diverged_at"] is not None}
@@ -130,7 +130,7 @@ def list_runs(out: Out = "runs", as_json: Json = False) -> None:
         state = state if one.diverged_at is None else f"diverged at step {one.diverged_at}"
         losses = (f"{name} {'inf' if loss is None else f'{loss:.2g}'}" for name, loss in one.losses.items())
         table.add_row(one.trial, *(one.folder for _ in named), what, state, ", ".join(losses) or "–")
-    Console().print(table)
+    print_table(table)
 
 
 @app.command("score")
@@ -182,4 +182,4 @@ def score_model(
     table = Table("scale c", "loss", asked.metric_name, title=f"{file} on {task}, length {wanted}, {samples} samples")
     for scale, one in found.items():
         table.add_row(f"{scale:g}", f"{one.loss:.2e}", f"{one.metric:.4f}")
-    Console().print(table)
+    print_table(table)

@@ -11,9 +11,7 @@ import json
 import os
 from collections.abc import Collection
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
-
-import pandas as pd
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from posattn import checks, tasks
 from posattn.engine import older
@@ -23,6 +21,9 @@ from posattn.nn.functional import Params
 from posattn.nn.weights import write_weights
 from posattn.tasks.source import same, source_hash
 from posattn.train import Trial, identity
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 #: Raised when older versions can no longer read a store. In format 1 folders were named after ids of schema 1.
 FORMAT = 2
@@ -176,8 +177,10 @@ def task_source(trial: Trial) -> str | None:
     return source_hash(tasks.get(trial.task, **trial.task_options))
 
 
-def frame(folder: str | os.PathLike[str] = "runs") -> pd.DataFrame:
+def frame(folder: str | os.PathLike[str] = "runs") -> "pd.DataFrame":
     """All results below a folder as one tidy table: a row for each trial, test set and evaluated step."""
+    import pandas as pd
+
     return pd.DataFrame(Store(folder).rows())
 
 

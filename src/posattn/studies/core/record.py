@@ -1,8 +1,8 @@
 """What a study was asked for: which preset and options, which tasks, how many seeds of each model.
 
 It says which trials a report looks for; the report shows all of them that the store has, whichever command made them.
-So tasks, models and seeds may be added one by one. Another preset or other options begin a new record; another language
-model begins its own arms anew.
+So tasks, models and seeds may be added one by one. Another preset or other options begin a new record; an option that
+concerns some models only begins those anew.
 """
 
 import json
@@ -17,11 +17,9 @@ from posattn.errors import PosattnError, require
 from posattn.files import make_folder, write_whole
 from posattn.studies.core.study import Study, get
 
-#: Raised when older versions can no longer read a record. Format 2 knew fewer choices (`Study.formerly`).
-FORMAT = 3
-
-#: What must agree for two records to be of the same run.
-_SAME = ("study", "preset", "choices")
+#: Raised when older versions can no longer read a record. Format 3 kept option gpt2 in a field `language_model` of its
+#: own; format 2, besides, knew fewer options (`Choice.formerly`).
+FORMAT = 4
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,26 +29,31 @@ class Record:
     study: str
     preset: str
     tasks: tuple[str, ...]
-    language_model: str | None = None
-    choices: dict[str, str] = field(default_factory=dict)  # those that are not the study's defaults
+    choices: dict[str, str] = field(default_factory=dict)  # options that are not at their defaults
     seeds: dict[str, int] = field(default_factory=dict)  # by arm, the most that were asked for
     left_out: dict[str, str] = field(default_factory=dict)  # arms that could not be run, and why
 
-    def joined(self, older: "Record | None", *, readers: Collection[str] = ()) -> "Record":
+    def joined(self, older: "Record | None", *, concerning: Mapping[str, Collection[str]] = {}) -> "Record":
         """This record and what an older one has besides, where both are of the same preset and options.
 
-        `readers` are the arms that are language models: another language model leaves nothing of them.
+        `concerning` has the options that concern some arms only, with those arms: where this record does not give one,
+        it stays the older one's; where it gives another value, nothing is left of those arms.
         """
-        if older is None or any(getattr(self, name) != getattr(older, name) for name in _SAME):
+        if older is None or self._common(concerning) != older._common(concerning):
             return self
-        model = self.language_model or older.language_model
-        gone = readers if model != older.language_model else ()
+        choices = {name: value for name, value in older.choices.items() if name in concerning} | self.choices
+        changed = [name for name in concerning if choices.get(name) != older.choices.get(name)]
+        gone = {arm for name in changed for arm in concerning[name]}
         seeds = {arm: count for arm, count in older.seeds.items() if arm not in gone}
         seeds |= {arm: max(count, seeds.get(arm, 0)) for arm, count in self.seeds.items()}
         left_out = {arm: why for arm, why in older.left_out.items() if arm not in gone} | self.left_out
         left_out = {arm: why for arm, why in left_out.items() if arm not in seeds}
         tasks = tuple(dict.fromkeys((*older.tasks, *self.tasks))) if older.tasks and self.tasks else ()
-        return replace(self, tasks=tasks, language_model=model, seeds=seeds, left_out=left_out)
+        return replace(self, tasks=tasks, choices=choices, seeds=seeds, left_out=left_out)
+
+    def _common(self, concerning: Collection[str]) -> tuple[str, str, dict[str, str]]:
+        """What must agree for two records to be of the same run."""
+        return self.study, self.preset, {name: held for name, held in self.choices.items() if name not in concerning}
 
     def commands(self, study: Study, counts: Mapping[str, Mapping[str, int]]) -> list[str]:
         """The commands that give so many seeds of each model, by task."""
@@ -59,7 +62,7 @@ class Record:
             alike.setdefault(tuple(models.items()), []).append(task)
         found = []
         for models, tasks in alike.items():
-            arms = set(study.arms(tuple(tasks), self.preset))
+            arms = {case.arm for task in tasks for case in study.cases_of(task, self.preset)}
             by_count: dict[int, list[str]] = {}
             for arm, count in models:
                 by_count.setdefault(count, []).append(arm)
@@ -73,7 +76,6 @@ class Record:
         words += [word for arm in arms for word in ("--model", arm)]
         words += ["--preset", self.preset, "--seeds", str(seeds)]
         words += [word for name, value in self.choices.items() for word in ("--option", f"{name}={value}")]
-        words += ["--gpt2", self.language_model] if self.language_model else []
         return shlex.join(words)
 
 
@@ -112,17 +114,28 @@ def read(store: Store, study: str) -> Record | None:
 def _record(held: dict[str, Any]) -> Record:
     """What `write` has written; an error where it is anything else."""
     written = held.pop("format")
-    if written not in (2, FORMAT):
+    if written not in (2, 3, FORMAT):
         raise ValueError(f"it has format {written}, this version writes {FORMAT}")
+    if written < FORMAT:
+        _update(held, written)
     held["tasks"] = tuple(held["tasks"])
     found = Record(**held)
-    if written == 2:
-        found = replace(found, choices=dict(get(found.study).formerly) | found.choices)
     counts = list(found.seeds.values())
     if not counts or not all(isinstance(count, int) and count >= 1 for count in counts):
-        raise ValueError("it says of no model how many seeds it has")
+        raise ValueError("it gives no model a number of seeds")
     if not isinstance(found.left_out, dict):
         raise ValueError("it does not say why models were left out")
     if not isinstance(found.choices, dict):
         raise ValueError("it does not say what was chosen")
     return found
+
+
+def _update(held: dict[str, Any], written: int) -> None:
+    """Bring what an older version has written to this format."""
+    choices = held.get("choices") or {}
+    if written == 2:
+        offered = get(held["study"]).choices
+        before = {name: one.formerly for name, one in offered.items() if one.formerly is not None}
+        choices = before | choices
+    language_model = held.pop("language_model", None)
+    held["choices"] = choices if language_model is None else choices | {"gpt2": language_model}

@@ -1,10 +1,15 @@
-"""What the studies of numeric tasks share: the paper's protocol, its short versions, and the three models."""
+"""What the studies of numeric tasks share: the paper's protocol, its short versions, three models, their test sets."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from posattn.nn import Architecture, Positional, Standard
+from posattn.published import losses
+from posattn.studies.core.case import Case, Place
+from posattn.studies.core.computed import Computed
 from posattn.train import Data, Evaluation, Optimiser, Trial
+from posattn.train.language.fine_tune import LanguageTrial
 
 TASKS = ("sum", "min", "median", "sort", "max-subarray")
 RANGE = 2.0  # training numbers lie in ± this
@@ -68,14 +73,47 @@ def models(protocol: Protocol, **options: Any) -> dict[str, Architecture]:
     }
 
 
+VALIDATION = "validation"
+
+
+def scale_name(scale: int) -> str:
+    """The test set on [−2c, 2c]."""
+    return f"c={scale}"
+
+
 def test_sets(protocol: Protocol, **options: Any) -> dict[str, dict[str, Any]]:
     """A validation set from the training range, and [−2c, 2c] for every scale, redrawn by the paper's rule."""
-    sets: dict[str, dict[str, Any]] = {"validation": {"low": -RANGE, "high": RANGE} | options}
+    sets: dict[str, dict[str, Any]] = {VALIDATION: {"low": -RANGE, "high": RANGE} | options}
     for scale in protocol.scales:
-        sets[f"c={scale}"] = {"low": -RANGE * scale, "high": RANGE * scale} | options
+        sets[scale_name(scale)] = {"low": -RANGE * scale, "high": RANGE * scale} | options
         if scale > 1:
-            sets[f"c={scale}"]["avoid"] = (-RANGE, RANGE)
+            sets[scale_name(scale)]["avoid"] = (-RANGE, RANGE)
     return sets
+
+
+def scale_places(scales: tuple[int, ...]) -> dict[str, tuple[Place, ...]]:
+    """Where these test sets stand: at their scale; the validation set lies beside c = 1 and is in tables only."""
+    found = {scale_name(scale): (Place(scale_name(scale), float(scale)),) for scale in scales}
+    return {VALIDATION: (Place(VALIDATION),)} | found
+
+
+def published_losses(
+    experiment: str, task: str, arch: str, scales: tuple[int, ...], **where: int | str
+) -> dict[str, list[float]]:
+    """The published losses of a model by test set; where there are none, the lists are empty."""
+    found = {scale_name(scale): losses(experiment, task, arch, scale=scale, **where) for scale in scales}
+    return {VALIDATION: losses(experiment, task, arch, scale=None, **where)} | found
+
+
+def scale_case(
+    task: str,
+    arm: str,
+    trial: Trial | LanguageTrial | Computed,
+    scales: tuple[int, ...],
+    published: Mapping[str, Sequence[float]] | None = None,
+) -> Case:
+    """A case of a study over the scale."""
+    return Case(task=task, arm=arm, trial=trial, places=scale_places(scales), published=published or {})
 
 
 def trial(task: str, model: Architecture, protocol: Protocol, *, length: int = 8, **changes: Any) -> Trial:

@@ -17,8 +17,11 @@ import torch
 
 from posattn import tasks
 from posattn.nn import FullyConnected, Model, load
+from posattn.studies.core.case import Case
 from posattn.studies.core.computed import Computed
-from posattn.studies.core.study import Case, register
+from posattn.studies.core.points import Row
+from posattn.studies.core.study import register
+from posattn.studies.core.views import Derived
 from posattn.studies.selection.closed_form import Floor
 from posattn.studies.selection.protocol import PROTOCOLS, SelectionStudy, data, sizes
 from posattn.theory.selection import fcn_floor
@@ -42,14 +45,23 @@ FRESH, AT_ONCE = 10, 10_000
 AFTER = {"smoke": (8,), "quick": (256,), "paper": (512, 512)}
 
 
+def final_loss(case: Case, rows: list[Row], weights: Path) -> Mapping[str, float]:
+    """The computed loss, or that of a trained model on fresh samples."""
+    if isinstance(case.trial, Computed):
+        return {"loss": rows[0]["loss"]}
+    assert isinstance(case.trial, Trial)
+    samples = FRESH * case.trial.evaluation.samples
+    sizes = {name: case.trial.test_options("validation")[name] for name in ("length", "subset_size", "dim")}
+    return {"loss": fresh_loss(load(weights), sizes, samples=samples)}
+
+
 @register
 class StsFcn(SelectionStudy):
     name = "sts-fcn"
     question = "How wide must a network be to select, fully connected or with attention?"
     answers = "theorem on fully connected networks"
-    axis = "width"
+    view = Derived(axis="width", figures=("loss",), derive=final_loss)
     choices = {}
-    figures = ("loss",)
     seeds = {"smoke": 2, "quick": 1, "paper": 3}
     cost = {"smoke": "seconds", "quick": "5 min, 2 cores", "paper": "5 min, H200"}
     notes = (
@@ -87,14 +99,6 @@ class StsFcn(SelectionStudy):
                     trial = self.trial(protocol, encoding, encoding_dim=codes)
                     found.append(self.case(trial, f"selector, {encoding}", x=dim + codes))
         return found
-
-    def derive(self, case: Case, rows: list[dict[str, Any]], weights: Path) -> Mapping[str, float]:
-        if isinstance(case.trial, Computed):
-            return {"loss": rows[0]["loss"]}
-        assert isinstance(case.trial, Trial)
-        samples = FRESH * case.trial.evaluation.samples
-        sizes = {name: case.trial.test_options("validation")[name] for name in ("length", "subset_size", "dim")}
-        return {"loss": fresh_loss(load(weights), sizes, samples=samples)}
 
 
 @torch.no_grad()

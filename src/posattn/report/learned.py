@@ -1,0 +1,55 @@
+"""What the models of seed 0 have learned, as pictures for the report."""
+
+import os
+import re
+from pathlib import Path
+
+from torch import Tensor
+
+from posattn.engine import Store
+from posattn.nn import PositionalTransformer, Selector, load
+from posattn.report.figures import rendered
+from posattn.report.maps import attention_map, weight_maps
+from posattn.studies.core.results import Results
+from posattn.train import Trial
+from posattn.train.streams import stream
+
+
+def learned(results: Results, out: str | os.PathLike[str]) -> dict[str, tuple[str, bytes]]:
+    """What the models of seed 0 have learned: a caption and a picture by the name of its file.
+
+    Of positional models one picture per task; of selectors all.
+    """
+    pictures: dict[str, tuple[str, bytes]] = {}
+    for case in results.cases:
+        if not isinstance(case.trial, Trial):
+            continue
+        path = Store(out).path(case.seeded(0)) / "weights.safetensors"
+        if not path.is_file():  # a store that was passed on without weights
+            continue
+        what, name = f"{case.arm} on {case.task}", f"attention-{case.task}"
+        if case.arm == "positional" and name not in pictures:
+            model = load(path)
+            if isinstance(model, PositionalTransformer):
+                caption = f"Learned attention, {what}, seed 0: row i shows where node i reads from."
+                pictures[name] = caption, rendered(attention_map(model.attention(), what), "png")
+        elif isinstance(case.trial.model, Selector) and results.study.view.weight_maps:
+            caption = (
+                f"Weights before and after training, {what}, seed 0. W has a column for every dimension of e_query, "
+                "V a row for every output; lines part tokens from positions."
+            )
+            figure = weight_maps(_before_and_after(case.trial, path), what, dim=case.trial.model.dim)
+            pictures["weights-" + re.sub(r"[^\w=]+", "-", case.arm)] = caption, rendered(figure, "png")
+    return pictures
+
+
+def _before_and_after(trial: Trial, path: Path) -> dict[str, Tensor]:
+    """W and V of a selector, as drawn for seed 0 and as trained."""
+    sizes = trial.model
+    assert isinstance(sizes, Selector)
+    found: dict[str, Tensor] = {}
+    shown = 4 * sizes.dim  # columns of V: a picture of all would not show the few that matter
+    for when, held in (("start", sizes.init(stream(0, "weights"))), ("end", load(path).state_dict())):
+        matrices = sizes.matrices({name: tensor.unsqueeze(0) for name, tensor in held.items()})
+        found |= {f"W, {when}": matrices[0][0], f"V, {when}, first {shown} columns": matrices[1][0, :, :shown]}
+    return dict(sorted(found.items(), key=lambda entry: (entry[0][0] == "V", "end" in entry[0])))
