@@ -56,8 +56,8 @@ def run(
         typer.Option(
             metavar="NAME=VALUE",
             help="An option of the study; repeatable. mixed-type: gpt2=FOLDER, or a name on the hub, is a model for "
-            "text to fine-tune; khop-… studies: standard_layers=4 ends that model at 4 layers, gelu=erf is the exact GELU; "
-            "sts-… studies: keys, query, query_scale, kappa or redraw, as query=sum.",
+            "text to fine-tune. khop-… studies: standard_layers=4 ends that model at 4 layers, gelu=erf is the exact "
+            "GELU. sts-… studies: keys, query, query_scale, kappa or redraw, as query=sum.",
         ),
     ] = None,
     device: Device = "auto",
