@@ -16,11 +16,13 @@ from typing import Any
 import pytest
 import torch
 import typer
+from rich.table import Table
 from typer.testing import CliRunner
 
 import posattn
 from command_line import Ended, runner, without_colours
 from posattn import cli, engine, tasks
+from posattn.cli import output
 from posattn.errors import PosattnError
 
 SMALL = ["train", "sum", "--steps", "3", "--batch", "100", "--samples", "300", "--scale", "1", "--device", "cpu"]
@@ -574,6 +576,24 @@ def test_a_language_model_that_is_not_run_need_not_be_there(run: Any, tmp_path: 
     options = ["--task", "mixed-min", "--model", "standard", *SMOKE, "--seeds", 1, "--out", tmp_path / "runs"]
     (tmp_path / "missing").mkdir()
     assert run("run", "mixed-type", *options, "--option", f"gpt2={tmp_path / 'missing'}").code == 0
+
+
+# ---- narrow terminals
+
+
+@pytest.mark.parametrize("columns", ["80", "40", "10"])
+def test_a_narrow_terminal_breaks_no_number_and_no_word(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, columns: str
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    table = Table("model", "ours", "spread", title="Which?")
+    table.columns[1].no_wrap = table.columns[2].no_wrap = True
+    table.add_row("rotary, input X‖P of any length", "1.23e-04", "1.2e-04…3.4e+05")
+    output.print_table(table)
+    printed = capsys.readouterr().out
+    for word in ("rotary,", "X‖P", "length", "1.23e-04", "1.2e-04…3.4e+05"):
+        assert word in printed
+    assert columns != "80" or max(map(len, printed.splitlines())) <= 80
 
 
 # ---- Ctrl-C

@@ -2,6 +2,6 @@
 
 from posattn.report.figures import curves, rendered
 from posattn.report.files import write
-from posattn.report.maps import attention_map, weight_maps
+from posattn.report.learned import attention_map, weight_maps
 
 __all__ = ["attention_map", "curves", "rendered", "weight_maps", "write"]

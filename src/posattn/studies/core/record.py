@@ -94,8 +94,11 @@ def write(store: Store, record: Record) -> None:
     write_whole(path, json.dumps({"format": FORMAT} | asdict(record)).encode())
 
 
-def read(store: Store, study: str) -> Record | None:
-    """The record of a study's last run, if there was one."""
+def read(store: Store, study: str, *, replacing: bool = False) -> Record | None:
+    """The record of a study's last run, if there was one.
+
+    One that cannot be read is an error, or, where it is about to be replaced, as good as none.
+    """
     path = path_of(store, study)
     if not path.is_file():
         return None
@@ -104,10 +107,12 @@ def read(store: Store, study: str) -> Record | None:
         newer = isinstance(held["format"], int) and held["format"] > FORMAT
         found = None if newer else _record(held)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        if replacing:
+            return None
         raise PosattnError(
             f"'{path}' cannot be read ({error}): run the study again, posattn run {study}, what is finished is kept."
         ) from None
-    require(not newer, f"'{path}' was written by a newer version of posattn: install that version.")
+    require(not newer or replacing, f"'{path}' was written by a newer version of posattn: install that version.")
     return found
 
 

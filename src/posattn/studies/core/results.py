@@ -2,7 +2,6 @@
 
 import itertools
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,7 +32,7 @@ class Results:
     devices: tuple[str, ...]
     versions: tuple[str, ...]
     diverged: int
-    counts: Mapping[str, Mapping[str, int]]  # by task and arm, how many seeds are finished
+    commands: list[str]  # that give these results
     unparseable: dict[str, tuple[int, int]]  # by arm: answers in words that hold no number, of how many
 
     @property
@@ -43,11 +42,6 @@ class Results:
     @property
     def cases(self) -> list[Case]:
         return [case for case, _ in self.finished]
-
-    @property
-    def commands(self) -> list[str]:
-        """The commands that give these results."""
-        return self.record.commands(self.study, self.counts)
 
 
 def run(
@@ -97,7 +91,8 @@ def run(
         left_out=left_out,
     )
     # Read again: another model may have been added while this one was trained.
-    asked = asked.joined(_older(store, study.name, strict=bool(arms)), concerning=concerning)
+    older = record.read(store, study.name, replacing=not arms)
+    asked = asked.joined(older, concerning=concerning)
     require(
         bool(asked.seeds),
         f"nothing of study '{study.name}' could be run, {', '.join(left_out)} was all that was asked for: name other "
@@ -105,16 +100,6 @@ def run(
     )
     record.write(store, asked)
     return _read(study.recalled(asked.choices), asked, store)
-
-
-def _older(store: Store, name: str, *, strict: bool) -> Record | None:
-    """The record of the last run; one that cannot be read is an error, or makes way for the new one."""
-    try:
-        return record.read(store, name)
-    except PosattnError:
-        if strict:
-            raise
-        return None
 
 
 def results(name: str, out: str | os.PathLike[str] = "runs") -> Results:
@@ -153,7 +138,7 @@ def _read(study: Study, made: Record, store: Store) -> Results:
         devices=tuple(sorted({row["device"] for row in rows})),
         versions=tuple(sorted({row["version"] for row in rows})),
         diverged=len({row["trial"] for row in rows if row["diverged_at"] is not None}),
-        counts=counts,
+        commands=made.commands(study, counts),
         unparseable=_unparseable(finished),
     )
 

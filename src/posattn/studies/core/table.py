@@ -9,6 +9,8 @@ from posattn.studies.core.results import Results
 
 #: Of the columns, those that hold numbers: they read badly when broken into lines.
 NUMBERS = ("ours", "spread", "seeds", "published", "ratio")
+#: A bar in a cell would end it, and a backslash would hide what follows.
+IN_MARKDOWN = str.maketrans({"|": r"\|", "\\": r"\\"})
 CSV_COLUMNS = ("study", "preset", "task", "arm", "x", "test_set", "seed", "value", "published_median")
 
 
@@ -39,7 +41,9 @@ def cells(results: Results) -> list[tuple[str, ...]]:
             *((f"{point.x:g}",) if axis else ()),
             point.test_set,
             _written(point, point.median),
-            _spread(point),
+            f"{_written(point, min(point.ours), 1)}…{_written(point, max(point.ours), 1)}"
+            if len(set(point.ours)) > 1
+            else "–",
             *((str(len(point.ours)),) if counted else ()),
             "–" if point.published_median is None else _written(point, point.published_median),
             "–" if point.ratio is None else f"{point.ratio:.3g}",
@@ -50,12 +54,6 @@ def cells(results: Results) -> list[tuple[str, ...]]:
 
 def _written(point: Point, value: float, digits: int = 2) -> str:
     return f"{value:.4f}" if point.share else f"{value:.{digits}e}"
-
-
-def _spread(point: Point) -> str:
-    if len(set(point.ours)) == 1:
-        return "–"
-    return f"{_written(point, min(point.ours), 1)}…{_written(point, max(point.ours), 1)}"
 
 
 def rows(results: Results) -> list[dict[str, str | float | None]]:
@@ -83,10 +81,14 @@ def _finite(value: float | None) -> float | None:
 
 def footnotes(results: Results) -> list[str]:
     """What has to be said under every table of the study."""
+    seeds = results.points[0].seeds
+    over = "seed 0" if len(seeds) == 1 else f"seeds 0 … {len(seeds) - 1}"
+    if _counted(results) or seeds != tuple(range(len(seeds))):
+        over = "the seeds that are finished"
     notes = [
         *(f"Command: {command}" for command in results.commands),
-        f"Device: {', '.join(results.devices)}. Ours is the median over {_seeds(results)}, the spread goes from the "
-        "lowest to the highest of them; none is left out.",
+        f"Device: {', '.join(results.devices)}. Ours is the median over {over}, the spread goes from the lowest to "
+        "the highest of them; none is left out.",
     ]
     if results.preset != "paper":
         notes.append(f"The {results.preset} preset trains less than the paper did, so absolute figures differ.")
@@ -100,25 +102,12 @@ def footnotes(results: Results) -> list[str]:
     return notes + results.study.remarks()
 
 
-def _seeds(results: Results) -> str:
-    seeds = results.points[0].seeds
-    if _counted(results) or seeds != tuple(range(len(seeds))):
-        return "the seeds that are finished"
-    return "seed 0" if len(seeds) == 1 else f"seeds 0 … {len(seeds) - 1}"
-
-
 def markdown(results: Results) -> str:
     """The table in Markdown."""
     names = header(results)
-    lines = [_markdown_row(names), f"|{'---|' * len(names)}"]
-    lines += [_markdown_row(row) for row in cells(results)]
-    return "\n".join(lines) + "\n\n" + "\n".join(f"- {note}" for note in footnotes(results)) + "\n"
-
-
-def _markdown_row(row: tuple[str, ...]) -> str:
-    """A bar in a cell would end it, and a backslash would hide what follows."""
-    escaped = (cell.replace("\\", r"\\").replace("|", r"\|") for cell in row)
-    return f"| {' | '.join(escaped)} |"
+    rows = ["| " + " | ".join(cell.translate(IN_MARKDOWN) for cell in row) + " |" for row in (names, *cells(results))]
+    lines = [rows[0], f"|{'---|' * len(names)}", *rows[1:], "", *(f"- {note}" for note in footnotes(results))]
+    return "\n".join(lines) + "\n"
 
 
 def csv(results: Results) -> str:

@@ -12,8 +12,7 @@ from typing import ClassVar
 
 from posattn.files import write_whole
 from posattn.studies.core.case import Case
-from posattn.studies.core.pictures import Curve, Level, Picture, placed
-from posattn.studies.core.points import Finished, Point, Row, scored
+from posattn.studies.core.points import Curve, Finished, Level, Picture, Point, Row, over_places, scored
 from posattn.version import __version__
 
 #: Of all steps, the shares that the table of a study through training shows.
@@ -62,7 +61,10 @@ class Curves(View):
                 one.case.arm,
                 place.group,
                 0.0 if place.x is None else place.x,
-                tuple(self._mean(rows, test_sets) for rows in one.last),
+                tuple(
+                    statistics.fmean(scored(row[self.score]) for row in rows if row["set"] in test_sets)
+                    for rows in one.last
+                ),
                 tuple(one.case.published.get(place.group, ())),
                 one.seeds,
                 drawn=place.x is not None,
@@ -72,12 +74,9 @@ class Curves(View):
             for place, test_sets in one.case.placed().items()
         ]
 
-    def _mean(self, rows: list[Row], test_sets: list[str]) -> float:
-        return statistics.fmean(scored(row[self.score]) for row in rows if row["set"] in test_sets)
-
     def pictures(self, preset: str, points: Sequence[Point]) -> list[Picture]:
         return [
-            placed(
+            over_places(
                 panel,
                 shown,
                 axis=self.axis,
@@ -136,7 +135,7 @@ class Derived(View):
 
     def pictures(self, preset: str, points: Sequence[Point]) -> list[Picture]:
         return [
-            placed(
+            over_places(
                 panel, shown, axis=self.axis, measure="loss", by_test_set=True, squares=self.drawn[1:], log=True
             )
             for panel, shown in _panels(points).items()

@@ -74,11 +74,8 @@ def models(protocol: Protocol, **options: Any) -> dict[str, Architecture]:
 
 
 VALIDATION = "validation"
-
-
-def scale_name(scale: int) -> str:
-    """The test set on [−2c, 2c]."""
-    return f"c={scale}"
+#: The name of the test set on [−2c, 2c] for a c.
+scale_name = "c={}".format
 
 
 def test_sets(protocol: Protocol, **options: Any) -> dict[str, dict[str, Any]]:

@@ -11,7 +11,7 @@ from typing import Any
 from posattn.nn import Selector
 from posattn.studies.core.case import Case
 from posattn.studies.core.choices import Choice, Number
-from posattn.studies.core.pictures import Level
+from posattn.studies.core.points import Level
 from posattn.studies.core.study import Study
 from posattn.studies.selection.closed_form import Descent, Slope
 from posattn.train import Data, Evaluation, Optimiser, Trial

@@ -8,7 +8,7 @@ two numbers (`posattn.theory.selection`), which is drawn over what training give
 """
 
 from posattn.studies.core.case import Case
-from posattn.studies.core.pictures import Level
+from posattn.studies.core.points import Level
 from posattn.studies.core.study import register
 from posattn.studies.core.views import Panel, ThroughTraining
 from posattn.studies.selection.closed_form import Descent, Slope

@@ -10,7 +10,7 @@ block of V grow. The report shows both matrices as pictures, the tables their bl
 import dataclasses
 
 from posattn.studies.core.case import Case
-from posattn.studies.core.pictures import Level
+from posattn.studies.core.points import Level
 from posattn.studies.core.study import register
 from posattn.studies.core.views import Panel, ThroughTraining
 from posattn.studies.selection.protocol import PROTOCOLS, SelectionStudy
