@@ -22,7 +22,7 @@ def made(arm: str) -> Results:
         Point("sum", arm, "c=1", 1.0, (1.0, 2.0), (), (0, 1)),
     )
     record = Record(study="ood-scale", preset="smoke", tasks=("sum",), seeds={arm: 2})
-    return Results(studies.get("ood-scale"), record, points, (), ("cpu",), (), 0, [], {})
+    return Results(studies.get("ood-scale"), record, points, (), ("cpu",), (), (), [], {})
 
 
 @pytest.mark.parametrize("arm", ODD)

@@ -134,5 +134,5 @@ def test_a_study_of_which_nothing_has_a_place_on_the_axis_still_has_a_figure():
     study = Placeless()
     found = points(study.view, finished(case("near"), {"near": 1.0}))
     made = Record(study="placeless", preset="smoke", tasks=(), seeds={"positional": 1})
-    results = Results(study, made, tuple(found), (), ("cpu",), (), 0, [], {})
+    results = Results(study, made, tuple(found), (), ("cpu",), (), (), [], {})
     assert len(figures.rendered(figures.curves(results), "png")) > 500

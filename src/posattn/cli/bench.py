@@ -6,9 +6,8 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from posattn.cli.app import LARGEST, Device, Json, app
+from posattn.cli.app import LARGEST, MOST_SEEDS, Device, Json, app
 from posattn.cli.output import print_table
-from posattn.cli.train import MOST_SEEDS
 
 
 @app.command()

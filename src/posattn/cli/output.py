@@ -4,8 +4,10 @@ import errno
 import io
 import os
 import sys
+from collections.abc import Iterable
 from typing import TextIO
 
+import typer
 from rich.console import Console
 from rich.measure import Measurement
 from rich.table import Table
@@ -22,11 +24,24 @@ def accept_any_letter() -> None:
 
 
 def print_table(table: Table) -> None:
-    """Print a table, wider than the terminal where its words and numbers would else be broken into pieces."""
+    """Print a table; wider than the terminal if its words and numbers would otherwise be broken."""
     console = Console()
     needed = Measurement.get(console, console.options.update(max_width=10_000), table).minimum
     console.width = max(console.width, needed)
     console.print(table)
+
+
+def warn_of_divergence(diverged: Iterable[str], trained: int) -> None:
+    """Say which trials diverged, and when; exit with code 1 if all of them did."""
+    lost = list(diverged)
+    if not lost:
+        return
+    which = "all" if len(lost) == trained else f"{len(lost)} of {trained}"
+    shown = "; ".join(lost[:10]) + (f"; and {len(lost) - 10} more" if len(lost) > 10 else "")
+    mend = "What was finite last is kept. A lower learning rate may help."
+    print(f"posattn: {which} diverged, no longer finite: {shown}. {mend}", file=sys.stderr)
+    if len(lost) == trained:
+        raise typer.Exit(1)
 
 
 def flush() -> None:

@@ -8,9 +8,8 @@ import typer
 from rich import box
 from rich.table import Table
 
-from posattn.cli.app import Device, Json, Keep, Out, app, pairs, path, resumable
-from posattn.cli.output import print_table
-from posattn.cli.train import MOST_SEEDS, warn_of_divergence
+from posattn.cli.app import MOST_SEEDS, Device, Json, Keep, Out, app, pairs, path, resumable
+from posattn.cli.output import print_table, warn_of_divergence
 from posattn.errors import PosattnError
 
 if TYPE_CHECKING:
@@ -50,7 +49,9 @@ def run(
         list[str] | None, typer.Option(help="A model of the study, as in its table; repeatable. Default: all.")
     ] = None,
     preset: Annotated[str, typer.Option(help="smoke (seconds), quick (minutes on a CPU) or paper.")] = "quick",
-    seeds: Annotated[int | None, typer.Option(help="How many seeds; default: the preset's.", max=MOST_SEEDS)] = None,
+    seeds: Annotated[
+        int | None, typer.Option(help="How many seeds. Default: as many as the preset has.", max=MOST_SEEDS)
+    ] = None,
     option: Annotated[
         list[str] | None,
         typer.Option(
@@ -68,13 +69,14 @@ def run(
     """Repeat a published experiment: ours beside the published figure, with a report.
 
     Stop with Ctrl-C and run the same command again to go on; what is finished is never trained again. The table shows
-    all that the folder has of the study at this preset and with these options, from earlier runs too. Exit code 1 where
+    all that the folder has of the study at this preset and with these options, from earlier runs too. Exit code 1 if
     every trial diverged.
 
     Example: posattn run ood-scale --task sort --preset quick
     """
     from posattn import engine, report, studies
     from posattn.studies.core import results, table
+    from posattn.train import Trial
 
     reporter = engine.Lines() if as_json else engine.Bar()
     asked = studies.get(study).choosing(pairs(option or []))
@@ -99,7 +101,8 @@ def run(
         print(json.dumps({"event": "result", "rows": table.rows(found), "report": str(page)}))
     else:
         _print_results(found, str(page))
-    _warn_of_divergence(found, out)
+    lost = (f"{case.arm} on {case.task}, seed {seed} at step {step}" for case, seed, step in found.diverged)
+    warn_of_divergence(lost, sum(len(seeds) for case, seeds in found.finished if isinstance(case.trial, Trial)))
 
 
 def _check_language_models(trials: list[Any], out: str) -> None:
@@ -113,29 +116,17 @@ def _check_language_models(trials: list[Any], out: str) -> None:
         check_usable(name)
 
 
-def _warn_of_divergence(found: "Results", out: str) -> None:
-    from posattn.engine import Store
-    from posattn.train import Trial
-
-    seeded = [(case, seed) for case, seeds in found.finished for seed in seeds]
-    trials = {case.seeded(seed).id: (case, seed) for case, seed in seeded if isinstance(case.trial, Trial)}
-    steps = {row["trial"]: row["diverged_at"] for row in Store(out).rows(trials.keys())}
-    lost = [
-        f"{case.arm} on {case.task}, seed {seed} at step {steps[trial]}"
-        for trial, (case, seed) in trials.items()
-        if steps[trial] is not None
-    ]
-    warn_of_divergence(lost, len(trials))
-
-
 @app.command("report")
 def write_report(
     what: Annotated[
-        str, typer.Argument(metavar="STUDY|FOLDER", help="A study, or a folder of results: all in it.", callback=path)
+        str,
+        typer.Argument(
+            metavar="STUDY|FOLDER", help="A study, or a folder of results: every study in it.", callback=path
+        ),
     ],
     out: Out = "runs",
 ) -> None:
-    """Write reports again, from what the store holds: tables, figures and report.html."""
+    """Write reports again from the stored results: tables, figures and report.html."""
     from posattn import report, studies
     from posattn.engine import Store
     from posattn.studies.core import record, results

@@ -16,10 +16,10 @@ from posattn.errors import PosattnError, require
 @app.command("resources")
 def print_resources(
     machines: Annotated[int | None, typer.Option(help="N machines of an MPC program.")] = None,
-    words: Annotated[int, typer.Option(help="s words that each may send in a round.")] = 1,
+    words: Annotated[int, typer.Option(help="s words that each machine may send in a round.")] = 1,
     rounds: Annotated[int, typer.Option(help="R rounds.")] = 1,
     nodes: Annotated[int | None, typer.Option(help="N nodes of a standard Transformer.")] = None,
-    layers: Annotated[int, typer.Option(help="L layers of it.")] = 1,
+    layers: Annotated[int, typer.Option(help="L layers of that Transformer.")] = 1,
     as_json: Json = False,
 ) -> None:
     """What simulating an MPC program or a standard Transformer costs: the theorem's figures beside the compiler's.
@@ -50,15 +50,15 @@ def print_bounds(
     samples: Annotated[
         int, typer.Option(help="m: how many samples it was, or would be, trained on.", max=LARGEST)
     ] = 30_000,
-    delta: Annotated[float, typer.Option(help="δ: the chance that the bound may fail.")] = 0.05,
+    delta: Annotated[float, typer.Option(help="δ: the probability that the bound fails.")] = 0.05,
     constant: Annotated[float, typer.Option(help="c in the exponent c·L; the paper leaves it open.")] = 1.0,
     task: Annotated[
         str | None, typer.Option(help="For a homogeneous model: a task to predict its error on, at other scales.")
     ] = None,
-    scales: Annotated[list[float] | None, typer.Option("--scale", help="Such a scale c; repeatable.")] = None,
+    scales: Annotated[list[float] | None, typer.Option("--scale", help="A scale c for --task; repeatable.")] = None,
     as_json: Json = False,
 ) -> None:
-    """What theory says about the model in your hand: norms, the terms of Theorem 6.1, and Lipschitz bounds.
+    """What theory says about a saved model: norms, the terms of Theorem 6.1, and Lipschitz bounds.
 
     The bound's hidden constants are not public, so its terms are for comparing models with each other; the Lipschitz
     bounds need no unknown constant.

@@ -31,7 +31,7 @@ class Results:
     finished: tuple[tuple[Case, tuple[int, ...]], ...]  # every case with its finished seeds
     devices: tuple[str, ...]
     versions: tuple[str, ...]
-    diverged: int
+    diverged: tuple[tuple[Case, int, int], ...]  # with the seed and the step
     commands: list[str]  # that give these results
     unparseable: dict[str, tuple[int, int]]  # by arm: answers in words that hold no number, of how many
 
@@ -137,7 +137,12 @@ def _read(study: Study, made: Record, store: Store) -> Results:
         finished=tuple((one.case, one.seeds) for one in finished),
         devices=tuple(sorted({row["device"] for row in rows})),
         versions=tuple(sorted({row["version"] for row in rows})),
-        diverged=len({row["trial"] for row in rows if row["diverged_at"] is not None}),
+        diverged=tuple(
+            (one.case, seed, held[0]["diverged_at"])
+            for one in finished
+            for seed, held in zip(one.seeds, one.rows, strict=True)
+            if held and held[0]["diverged_at"] is not None
+        ),
         commands=made.commands(study, counts),
         unparseable=_unparseable(finished),
     )

@@ -87,13 +87,13 @@ def footnotes(results: Results) -> list[str]:
         over = "the seeds that are finished"
     notes = [
         *(f"Command: {command}" for command in results.commands),
-        f"Device: {', '.join(results.devices)}. Ours is the median over {over}, the spread goes from the lowest to "
-        "the highest of them; none is left out.",
+        f"Device: {', '.join(results.devices)}. Ours is the median over {over}; the spread runs from the lowest to "
+        "the highest, and no seed is left out.",
     ]
     if results.preset != "paper":
         notes.append(f"The {results.preset} preset trains less than the paper did, so absolute figures differ.")
     if results.diverged:
-        notes.append(f"{results.diverged} trials diverged and count with the weights they had before.")
+        notes.append(f"{len(results.diverged)} diverged trials count with the last finite weights they had.")
     notes += [f"No {arm}: {why}" for arm, why in results.record.left_out.items()]
     for arm, (bad, of) in results.unparseable.items():
         infinite = any(point.arm == arm and math.isinf(point.median) for point in results.points)

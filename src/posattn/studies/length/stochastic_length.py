@@ -49,7 +49,7 @@ class StochasticLength(Study):
     view = Curves(axis="length")
     tasks = ("sum", "min", "max", "sort")
     seeds = {"smoke": 2, "quick": 1, "paper": 3}
-    cost = {"smoke": "seconds", "quick": "5 min, 2 cores, a task", "paper": "10 min, H200"}
+    cost = {"smoke": "seconds", "quick": "5 min per task, 2 cores", "paper": "10 min, H200"}
     notes = (
         "Both arms are the same model without biases, with 32 places in sinusoidal encodings; “stochastic” trains and "
         "tests with places drawn anew for every sample, and no sample is seen twice; “fixed” with the first places, of "

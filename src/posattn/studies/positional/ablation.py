@@ -21,7 +21,7 @@ class Ablation(Study):
     view = Curves(axis="scale c")
     tasks = TASKS
     notes = ("; ".join(f"{name}: {entry[2]}" for name, entry in ABLATIONS.items()) + ".",)
-    cost = {"smoke": "seconds", "quick": "12 min, 2 cores, a task", "paper": "1 h, H200"}
+    cost = {"smoke": "seconds", "quick": "12 min per task, 2 cores", "paper": "1 h, H200"}
 
     def cases(self, task: str, preset: str) -> list[Case]:
         protocol = PROTOCOLS[preset]

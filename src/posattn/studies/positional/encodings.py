@@ -23,7 +23,7 @@ class Encodings(Study):
     answers = "appendix, encodings"
     view = Curves(axis="scale c")
     tasks = TASKS
-    cost = {"smoke": "seconds", "quick": "5 min, 2 cores, a task", "paper": "20 min, H200"}
+    cost = {"smoke": "seconds", "quick": "5 min per task, 2 cores", "paper": "20 min, H200"}
 
     def cases(self, task: str, preset: str) -> list[Case]:
         protocol = PROTOCOLS[preset]

@@ -39,7 +39,7 @@ class KHopStudy(Study):
 
     view = CurvesOverCases(axis="layers")
     seeds = {"smoke": 1, "quick": 1, "paper": 3}
-    cost = {"smoke": "seconds", "quick": "15 min, 2 cores, a task", "paper": "30 min, H200, a task"}
+    cost = {"smoke": "seconds", "quick": "15 min per task, 2 cores", "paper": "30 min per task, H200"}
     choices = {
         "standard_layers": Choice(("8", "7", "6", "5", "4", "3", "2", "1")),
         "gelu": Choice(("tanh", "erf"), formerly="erf"),

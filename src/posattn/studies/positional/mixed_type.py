@@ -39,7 +39,7 @@ class MixedType(Study):
     answers = "Fig. 6"
     view = Curves(axis="scale c")
     tasks = ("mixed-min", "mixed-sum", "mixed-multitask")
-    cost = {"smoke": "seconds", "quick": "30 min, 2 cores, a task", "paper": "5 h, H200"}
+    cost = {"smoke": "seconds", "quick": "30 min per task, 2 cores", "paper": "5 h, H200"}
     notes = (
         "Test sets use labels and distractor marks that training never showed; validation uses the training ones. "
         "“homogeneous” has no biases, but its character embedding does not scale with the numbers, so f(cx) = c·f(x) "

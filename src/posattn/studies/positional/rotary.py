@@ -21,7 +21,7 @@ class Rotary(Study):
     answers = "appendix, RoPE"
     view = Curves(axis="scale c")
     tasks = TASKS
-    cost = {"smoke": "seconds", "quick": "6 min, 2 cores, a task", "paper": "20 min, H200"}
+    cost = {"smoke": "seconds", "quick": "6 min per task, 2 cores", "paper": "20 min, H200"}
     notes = (
         "The published “RoPE” model turned by the head's number instead of the node's, so its logits never changed: "
         "that figure is the standard model's again. Ours turns by the node's place.",

@@ -24,7 +24,7 @@ class SampleComplexity(Study):
     answers = "Fig. 2"
     view = CurvesOverCases(axis="training samples")
     tasks = TASKS
-    cost = {"smoke": "seconds", "quick": "15 min, 2 cores, a task", "paper": "2 h, H200"}
+    cost = {"smoke": "seconds", "quick": "15 min per task, 2 cores", "paper": "2 h, H200"}
 
     def cases(self, task: str, preset: str) -> list[Case]:
         cases = []

@@ -24,7 +24,7 @@ class Sizes(Study):
     answers = "appendix"
     view = CurvesOverCases(axis="length")
     tasks = TASKS
-    cost = {"smoke": "seconds", "quick": "20 min, 2 cores, a task", "paper": "4 h, H200"}
+    cost = {"smoke": "seconds", "quick": "20 min per task, 2 cores", "paper": "4 h, H200"}
 
     def cases(self, task: str, preset: str) -> list[Case]:
         protocol = replace(PROTOCOLS[preset], scales=(3,))

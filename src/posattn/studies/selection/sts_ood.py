@@ -38,10 +38,10 @@ class StsOod(SelectionStudy):
     view = Curves(axis="T_test or q_test", levels={BY_LENGTH: LONGER})
     cost = {"smoke": "seconds", "quick": "3 min, 2 cores", "paper": "3 min, H200"}
     notes = (
-        "One-hot encodings have no places beyond T. The closed form is there with the gap and the value that it has "
+        "One-hot encodings have no places beyond T. The closed form uses the gap and the value that it has "
         "learned at T. Sizes as in training are in both panels.",
-        "For smaller subsets than in training, the value v that training has found is too large: the closed form says "
-        "so, too.",
+        "For smaller subsets than in training, the value v that training has found is too large, as the closed form "
+        "confirms.",
         "Published: every fixed encoding ends at 0.15 or more on longer inputs, stochastic ones go to 0.",
     )
 
