@@ -50,7 +50,7 @@ def test_what_is_followed_through_training_has_a_finite_figure_for_every_step_an
             assert point.ours[1] == row["loss"]
             assert len(point.ours) == 2
             assert all(math.isfinite(value) for value in point.ours)
-    ends = {point.x for point in table.shown(found)}
+    ends = {point.x for point in found.study.view.tabled("smoke", found.points)}
     assert {0, 8} <= ends or name == "sts-bound"
 
 

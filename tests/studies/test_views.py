@@ -83,7 +83,7 @@ def test_a_curve_runs_through_the_test_sets_or_through_the_cases():
     assert (curve.label, [(p.x, p.median) for p in curve.points]) == ("positional", [(1.0, 1.0), (2.0, 4.0)])
     assert (picture.level, picture.log, picture.ticks) == (Level(0.5, "published"), True, (1.0, 2.0))
     each = [finished(case("near", "far", x=x), {"near": float(x), "far": 10.0 * x}) for x in (5, 2)]
-    over = CurvesOverCases(axis="layers", score="metric", measure="accuracy")
+    over = CurvesOverCases(axis="layers", score="metric", measure="accuracy", share=True)
     (picture,) = over.pictures("smoke", points(over, *each))
     assert {curve.label: [(p.x, p.median) for p in curve.points] for curve in picture.curves} == {
         "positional, near": [(2, 20.0), (5, 50.0)],

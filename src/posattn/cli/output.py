@@ -4,7 +4,6 @@ import errno
 import io
 import os
 import sys
-from collections.abc import Iterable
 from typing import TextIO
 
 import typer
@@ -31,11 +30,8 @@ def print_table(table: Table) -> None:
     console.print(table)
 
 
-def warn_of_divergence(diverged: Iterable[str], trained: int) -> None:
-    """Say which trials diverged, and when; exit with code 1 if all of them did."""
-    lost = list(diverged)
-    if not lost:
-        return
+def warn_of_divergence(lost: list[str], trained: int) -> None:
+    """Say which of the trained models diverged, and when; exit with code 1 if all of them did."""
     which = "all" if len(lost) == trained else f"{len(lost)} of {trained}"
     shown = "; ".join(lost[:10]) + (f"; and {len(lost) - 10} more" if len(lost) > 10 else "")
     mend = "What was finite last is kept. A lower learning rate may help."

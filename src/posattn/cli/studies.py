@@ -101,8 +101,9 @@ def run(
         print(json.dumps({"event": "result", "rows": table.rows(found), "report": str(page)}))
     else:
         _print_results(found, str(page))
-    lost = (f"{case.arm} on {case.task}, seed {seed} at step {step}" for case, seed, step in found.diverged)
-    warn_of_divergence(lost, sum(len(seeds) for case, seeds in found.finished if isinstance(case.trial, Trial)))
+    if found.diverged:
+        lost = [f"{case.arm} on {case.task}, seed {seed} at step {step}" for case, seed, step in found.diverged]
+        warn_of_divergence(lost, sum(len(seeds) for case, seeds in found.finished if isinstance(case.trial, Trial)))
 
 
 def _check_language_models(trials: list[Any], out: str) -> None:

@@ -96,7 +96,8 @@ def train(
         for trial in trials:
             print(f"weights and metrics of seed {trial.seed}: {store.path(trial)}")
     steps_lost = {row["seed"]: row["diverged_at"] for row in rows if row["diverged_at"] is not None}
-    warn_of_divergence((f"seed {seed} at step {step}" for seed, step in sorted(steps_lost.items())), len(trials))
+    if steps_lost:
+        warn_of_divergence([f"seed {seed} at step {step}" for seed, step in sorted(steps_lost.items())], len(trials))
 
 
 @app.command("runs")

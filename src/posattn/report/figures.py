@@ -30,7 +30,8 @@ def curves(results: Results) -> Figure:
     width, height = (4.2, 3.4) if len(pictures) > 1 else (5.6, 4.8)
     figure = Figure(figsize=(width * columns, height * rows), layout="constrained")
     axes = figure.subplots(rows, columns, squeeze=False)
-    dotted = _computed(results)
+    computed = {case.arm for case in results.cases if isinstance(case.trial, Computed)}
+    dotted = computed if any(case.arm not in computed for case in results.cases) else set[str]()
     for panel, picture in zip(axes.flat, pictures, strict=False):
         _draw(picture, panel, colours, dotted)
     for panel in axes.flat[len(pictures) :]:
@@ -84,12 +85,6 @@ def _x_axis(picture: Picture, panel: Axes) -> None:
             panel.minorticks_off()
     elif len(ticks) <= 8 and all(float(tick).is_integer() for tick in ticks):
         panel.set_xticks(ticks)  # nobody has 2.5 layers
-
-
-def _computed(results: Results) -> set[str]:
-    """Arms that are computed, where others are trained."""
-    found = {case.arm for case in results.cases if isinstance(case.trial, Computed)}
-    return found if any(case.arm not in found for case in results.cases) else set()
 
 
 def _add_legend(figure: Figure) -> None:

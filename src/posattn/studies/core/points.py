@@ -90,9 +90,18 @@ class Picture:
     level: Level | None = None
 
 
+def by_panel(points: Iterable[Point]) -> dict[str, list[Point]]:
+    """The points that are drawn."""
+    found: dict[str, list[Point]] = {}
+    for point in points:
+        if point.drawn:
+            found.setdefault(point.task, []).append(point)
+    return found
+
+
 def over_places(
     title: str,
-    points: Iterable[Point],
+    points: list[Point],
     *,
     axis: str,
     measure: str,
@@ -105,7 +114,6 @@ def over_places(
 
     Test sets in `squares` have another marker than the others. On a logarithmic axis only what is above 0 has a place.
     """
-    points = list(points)
     lines: dict[tuple[str, str], list[Point]] = {}
     for point in points:
         lines.setdefault((point.arm, point.test_set if by_test_set else ""), []).append(point)

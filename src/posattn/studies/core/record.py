@@ -56,27 +56,21 @@ class Record:
         return self.study, self.preset, {name: held for name, held in self.choices.items() if name not in concerning}
 
     def commands(self, study: Study, counts: Mapping[str, Mapping[str, int]]) -> list[str]:
-        """The commands that give so many seeds of each model, by task."""
+        """The commands that give so many seeds of each model, by task: one for all tasks and models that are alike."""
         alike: dict[tuple[tuple[str, int], ...], list[str]] = {}
         for task, models in counts.items():
             alike.setdefault(tuple(models.items()), []).append(task)
+        options = [word for name, value in self.choices.items() for word in ("--option", f"{name}={value}")]
         found = []
         for models, tasks in alike.items():
-            arms = {case.arm for task in tasks for case in study.cases_of(task, self.preset)}
-            by_count: dict[int, list[str]] = {}
-            for arm, count in models:
-                by_count.setdefault(count, []).append(arm)
-            named = [] if set(tasks) == set(study.tasks) else tasks
-            found += [self._command(named, [] if set(some) == arms else some, n) for n, some in by_count.items()]
+            every = {case.arm for task in tasks for case in study.cases_of(task, self.preset)}
+            named = [] if set(tasks) == set(study.tasks) else [word for task in tasks for word in ("--task", task)]
+            for count in dict.fromkeys(count for _, count in models):
+                arms = [arm for arm, seeds in models if seeds == count]
+                only = [] if set(arms) == every else [word for arm in arms for word in ("--model", arm)]
+                words = ["posattn", "run", self.study, *named, *only, "--preset", self.preset, "--seeds", str(count)]
+                found.append(shlex.join([*words, *options]))
         return found
-
-    def _command(self, tasks: list[str], arms: list[str], seeds: int) -> str:
-        words = ["posattn", "run", self.study]
-        words += [word for task in tasks for word in ("--task", task)]
-        words += [word for arm in arms for word in ("--model", arm)]
-        words += ["--preset", self.preset, "--seeds", str(seeds)]
-        words += [word for name, value in self.choices.items() for word in ("--option", f"{name}={value}")]
-        return shlex.join(words)
 
 
 def path_of(store: Store, study: str) -> Path:

@@ -14,11 +14,6 @@ IN_MARKDOWN = str.maketrans({"|": r"\|", "\\": r"\\"})
 CSV_COLUMNS = ("study", "preset", "task", "arm", "x", "test_set", "seed", "value", "published_median")
 
 
-def shown(results: Results) -> list[Point]:
-    """The points that the table shows."""
-    return results.study.view.tabled(results.preset, results.points)
-
-
 def header(results: Results) -> tuple[str, ...]:
     """The columns' names. The axis has a column where the view says so, the seeds where models differ in them."""
     view = results.study.view
@@ -33,12 +28,12 @@ def _counted(results: Results) -> bool:
 
 def cells(results: Results) -> list[tuple[str, ...]]:
     """One row per point, as text. Where nothing is published, it shows –."""
-    axis, counted = results.study.view.axis_column, _counted(results)
+    view, counted = results.study.view, _counted(results)
     return [
         (
             point.task,
             point.arm,
-            *((f"{point.x:g}",) if axis else ()),
+            *((f"{point.x:g}",) if view.axis_column else ()),
             point.test_set,
             _written(point, point.median),
             f"{_written(point, min(point.ours), 1)}…{_written(point, max(point.ours), 1)}"
@@ -48,7 +43,7 @@ def cells(results: Results) -> list[tuple[str, ...]]:
             "–" if point.published_median is None else _written(point, point.published_median),
             "–" if point.ratio is None else f"{point.ratio:.3g}",
         )
-        for point in shown(results)
+        for point in view.tabled(results.preset, results.points)
     ]
 
 
@@ -71,7 +66,7 @@ def rows(results: Results) -> list[dict[str, str | float | None]]:
             "published": _finite(point.published_median),
             "ratio": _finite(point.ratio),
         }
-        for point in shown(results)
+        for point in results.study.view.tabled(results.preset, results.points)
     ]
 
 

@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from posattn.files import write_whole
 from posattn.studies.core.case import Case
-from posattn.studies.core.points import Curve, Finished, Level, Picture, Point, Row, over_places, scored
+from posattn.studies.core.points import Curve, Finished, Level, Picture, Point, Row, by_panel, over_places, scored
 from posattn.version import __version__
 
 #: Of all steps, the shares that the table of a study through training shows.
@@ -45,12 +45,16 @@ class View(ABC):
 class Curves(View):
     """Scores at the end of training over an axis that runs through the test sets: a curve per arm.
 
-    `score` is its name in the store, `measure` what it is called here; `levels` are published ones, by panel.
+    `score` is its name in the store, `measure` what it is called here. Losses have a logarithmic axis, `share`s of 1 a
+    linear one. `levels` are published ones, by panel; points in `squares` are marked by squares where each test set has
+    a curve of its own.
     """
 
     score: str = "loss"
     measure: str = "loss"
+    share: bool = False
     levels: Mapping[str, Level] = field(default_factory=dict)
+    squares: tuple[str, ...] = ("validation",)
     axis_column: ClassVar[bool] = False  # names of test sets say where they stand
     by_test_set: ClassVar[bool] = False
 
@@ -68,7 +72,7 @@ class Curves(View):
                 tuple(one.case.published.get(place.group, ())),
                 one.seeds,
                 drawn=place.x is not None,
-                share=self.score == "metric",
+                share=self.share,
             )
             for one in finished
             for place, test_sets in one.case.placed().items()
@@ -82,11 +86,11 @@ class Curves(View):
                 axis=self.axis,
                 measure=self.measure,
                 by_test_set=self.by_test_set,
-                squares=("validation",),
-                log=self.score == "loss",
+                squares=self.squares,
+                log=not self.share,
                 level=self.levels.get(panel),
             )
-            for panel, shown in _panels(points).items()
+            for panel, shown in by_panel(points).items()
         ]
 
 
@@ -138,17 +142,8 @@ class Derived(View):
             over_places(
                 panel, shown, axis=self.axis, measure="loss", by_test_set=True, squares=self.drawn[1:], log=True
             )
-            for panel, shown in _panels(points).items()
+            for panel, shown in by_panel(points).items()
         ]  # fmt: skip
-
-
-def _panels(points: Sequence[Point]) -> dict[str, list[Point]]:
-    """The points that are drawn, by panel."""
-    found: dict[str, list[Point]] = {}
-    for point in points:
-        if point.drawn:
-            found.setdefault(point.task, []).append(point)
-    return found
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -21,7 +21,7 @@ class Accuracy(Study):
     name = "accuracy"
     question = "How often is an answer right, and not only close on average?"
     answers = "appendix, accuracy"
-    view = Curves(axis="scale c", score="metric", measure="accuracy")
+    view = Curves(axis="scale c", score="metric", measure="accuracy", share=True)
     tasks = TASKS
     cost = {"smoke": "seconds", "quick": "5 min per task, 2 cores", "paper": "20 min, H200"}
 

@@ -20,6 +20,6 @@ class KHopDepth(KHopStudy):
     name = "khop-depth"
     question = "How deep must a model be to follow k induction hops?"
     answers = "Fig. 3"
-    view = CurvesOverCases(axis="layers", score="metric", measure="token accuracy")
+    view = CurvesOverCases(axis="layers", score="metric", measure="token accuracy", share=True)
     tasks = ("khop", "khop-16")
     notes = ("Accuracy over letters; position 0, always blank, is left out. Both models are also kept for khop-ood.",)
