@@ -16,11 +16,13 @@ from typing import Any
 import pytest
 import torch
 import typer
+from rich.table import Table
 from typer.testing import CliRunner
 
 import posattn
 from command_line import Ended, runner, without_colours
 from posattn import cli, engine, tasks
+from posattn.cli import output
 from posattn.errors import PosattnError
 
 SMALL = ["train", "sum", "--steps", "3", "--batch", "100", "--samples", "300", "--scale", "1", "--device", "cpu"]
@@ -524,14 +526,14 @@ def test_report_names_a_damaged_record_in_one_line(run: Any, tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("study", "model", "reason"),
     [
-        ("ood-scale", "gpt2", "--gpt2 gpt2: study 'ood-scale' fine-tunes no language model, mixed-type does."),
-        ("mixed-type", "", "model='': give a name on the hub, as 'gpt2-large', or a folder."),
+        ("ood-scale", "gpt2", "option gpt2=gpt2: study 'ood-scale' leaves nothing to choose, leave it out."),
+        ("mixed-type", "", "unknown value of option gpt2 '': Known: auto, a folder or a name on the hub."),
     ],
 )
 def test_a_language_model_that_makes_no_sense_is_refused(
     run: Any, tmp_path: Path, study: str, model: str, reason: str
 ) -> None:
-    ended = run("run", study, "--gpt2", model, *SMOKE, "--out", tmp_path / "runs")
+    ended = run("run", study, "--option", f"gpt2={model}", *SMOKE, "--out", tmp_path / "runs")
     assert ended == Ended(2, "", f"posattn: {reason}\n")
     assert not (tmp_path / "runs").exists()
 
@@ -540,7 +542,8 @@ def test_a_language_model_that_makes_no_sense_is_refused(
 def test_a_folder_with_a_language_model_adds_a_model_to_the_study(
     run: Any, tiny_gpt2: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    command = ["run", "mixed-type", "--task", "mixed-min", *SMOKE, "--seeds", 1, "--gpt2", tiny_gpt2, "--out", tmp_path]
+    command = ["run", "mixed-type", "--task", "mixed-min", *SMOKE, "--seeds", 1, "--out", tmp_path]
+    command += ["--option", f"gpt2={tiny_gpt2}"]
     ended = run(*command)
     assert (ended.code, ended.err) == (0, "")
     assert [row[2] for row in tabled(ended.out) if row[1] == "GPT-2"] == ["validation", "c=1", "c=2"]
@@ -558,7 +561,8 @@ def test_a_language_model_that_was_asked_for_and_cannot_be_used_is_an_error_befo
     """Only the preset's own may be left out with a note: whoever names one wants it in the table."""
     missing = tmp_path / "missing"
     missing.mkdir()  # a folder with no model in it: the hub is not asked
-    command = ["run", "mixed-type", "--task", "mixed-min", *SMOKE, "--gpt2", missing, "--out", tmp_path / "runs"]
+    command = ["run", "mixed-type", "--task", "mixed-min", *SMOKE, "--out", tmp_path / "runs"]
+    command += ["--option", f"gpt2={missing}"]
     ended = run(*command, *options)
     assert (ended.code, ended.out) == (2, "")
     (line,) = ended.err.splitlines()
@@ -571,7 +575,25 @@ def test_a_language_model_that_is_not_run_need_not_be_there(run: Any, tmp_path: 
     """As in the command of a report that names it for the record."""
     options = ["--task", "mixed-min", "--model", "standard", *SMOKE, "--seeds", 1, "--out", tmp_path / "runs"]
     (tmp_path / "missing").mkdir()
-    assert run("run", "mixed-type", *options, "--gpt2", tmp_path / "missing").code == 0
+    assert run("run", "mixed-type", *options, "--option", f"gpt2={tmp_path / 'missing'}").code == 0
+
+
+# ---- narrow terminals
+
+
+@pytest.mark.parametrize("columns", ["80", "40", "10"])
+def test_a_narrow_terminal_breaks_no_number_and_no_word(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, columns: str
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    table = Table("model", "ours", "spread", title="Which?")
+    table.columns[1].no_wrap = table.columns[2].no_wrap = True
+    table.add_row("rotary, input X‖P of any length", "1.23e-04", "1.2e-04…3.4e+05")
+    output.print_table(table)
+    printed = capsys.readouterr().out
+    for word in ("rotary,", "X‖P", "length", "1.23e-04", "1.2e-04…3.4e+05"):
+        assert word in printed
+    assert columns != "80" or max(map(len, printed.splitlines())) <= 80
 
 
 # ---- Ctrl-C
@@ -621,7 +643,7 @@ def test_a_signal_while_fine_tuning_says_what_is_lost(
 
     monkeypatch.setattr("posattn.train.language.fine_tune.fine_tune", stopped)
     monkeypatch.setattr("posattn.train.language.pretrained.check_usable", lambda name: None)
-    ended = run("run", "mixed-type", "--model", "GPT-2", *SMOKE, "--gpt2", "gpt2", "--out", tmp_path)
+    ended = run("run", "mixed-type", "--model", "GPT-2", *SMOKE, "--option", "gpt2=gpt2", "--out", tmp_path)
     assert (ended.code, ended.out) == (code, "")
     assert signal.getsignal(signal.SIGTERM) == before
     assert ended.err.startswith(

@@ -357,8 +357,8 @@ def test_a_link_and_a_fifo_survive_what_is_written_to_them(run: Any, tmp_path: P
 
 @pytest.mark.parametrize("model", ["/nonexistent", "./nonexistent", "~/nonexistent", "a/b/c"])
 def test_a_folder_of_a_language_model_that_is_not_there_is_refused(run: Any, tmp_path: Path, model: str) -> None:
-    ended = run("run", "mixed-type", "--preset", "smoke", "--gpt2", model)
-    refused(ended, f"--gpt2 {model}", "no such folder", "config.json")
+    ended = run("run", "mixed-type", "--preset", "smoke", "--option", f"gpt2={model}")
+    refused(ended, f"gpt2={model}", "no such folder", "config.json")
     assert list(tmp_path.iterdir()) == []
 
 

@@ -308,8 +308,8 @@ CALLS: dict[str, Callable[[], Arguments]] = {
     },
     **dict.fromkeys(("zoo.load", "zoo.scores"), lambda: {"task": "sort", "model": "standard"}),
     "published.table": lambda: {"name": "positional.csv"},
-    "published.losses": lambda: {"experiment": "scale", "task": "sum", "arch": "positional", "test_set": "c=10"},
-    "published.khop_accuracy": lambda: {"layers": 3, "test_set": "k=4"},
+    "published.losses": lambda: {"experiment": "scale", "task": "sum", "arch": "positional", "scale": 10.0},
+    "published.khop_accuracy": lambda: {"layers": 3, "hops": 4},
     "devices.resolve": lambda: {"name": "cpu"},
     "theory.bounds.terms": lambda: {"model": small(), "samples": 10},
     "theory.bounds.fleet_terms": lambda: WEIGHTS | {"samples": 10},
@@ -342,13 +342,13 @@ CALLS: dict[str, Callable[[], Arguments]] = {
     "theory.selection.fcn_floor": lambda: {"m": 3, **FORMULA},
     "theory.report.about": lambda: {"model": model(**SMALL, bias=False), "samples": 10},
     "studies.get": lambda: {"name": "ood-scale"},
-    "studies.results.run": lambda: {
+    "studies.core.results.run": lambda: {
         "study": studies.get("sts-bound"),
         "preset": "smoke",
         "out": "store",
         "device": "cpu",
         "reporter": Silent(),
     },
-    "studies.results.results": lambda: {"name": "sts-bound", "out": "studied"},
+    "studies.core.results.results": lambda: {"name": "sts-bound", "out": "studied"},
     "report.write": lambda: {"results": Later(lambda: results.results("sts-bound", "studied")), "out": "studied"},
 }

@@ -45,7 +45,6 @@ FINE: dict[tuple[str, str], set[str]] = {
     ("encodings.register", "name"): {"misspelt"},
     # figures that are not published: an empty list
     ("published.losses", "*"): {"misspelt"},
-    ("published.khop_accuracy", "test_set"): {"misspelt"},
     # what is described in JSON, and what is shown of it
     ("*.from_json", "text"): {"misspelt"},
     # matrices may have leading axes, losses those of replicas; a diverged model is scored as it is

@@ -53,7 +53,7 @@ ODD = {
     "a store that cannot be written": Odd(f"{{posattn}} {TRAIN} --out /proc/store", 2, "/proc/store"),
     "a disk that is full": Odd(f"ulimit -f 0; {{posattn}} {COMPILE} --out made", 2, "cannot write 'made'"),
     "a missing extra": Odd(
-        "{posattn} run mixed-type --preset smoke --task mixed-min --model GPT-2 --gpt2 folder --device cpu "
+        "{posattn} run mixed-type --preset smoke --task mixed-min --model GPT-2 --option gpt2=folder --device cpu "
         "--out store",
         2,
         "pip install 'posattn[gpt2]'",

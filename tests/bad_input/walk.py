@@ -29,7 +29,7 @@ MODULES = (
     "theory.selection",
     "theory.report",
     "studies",
-    "studies.results",
+    "studies.core.results",
     "report",
 )
 
@@ -80,8 +80,8 @@ EXEMPT = {
     "theory.selection.Gradient": "what `gradient` answers",
     "theory.selection.Trajectory": "what `trajectory` answers",
     "studies.Case*": "made by a study",
-    "studies.results.Point": "what `results` answers",
-    "studies.results.Results": "what `results` answers",
+    "studies.core.results.Point": "what `results` answers",
+    "studies.core.results.Results": "what `results` answers",
     "report.page": "made from results by `report.write`",
     "report.curves": "made from results by `report.write`",
     "report.rendered": "made from results by `report.write`",

@@ -146,7 +146,7 @@ def read(folder: Path, *losses: float | None, arms: tuple[str, ...] = ()) -> res
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(language, "fine_tune", scored(*losses))
         return results.run(
-            studies.get("mixed-type").using("gpt2"),
+            studies.get("mixed-type").choosing({"gpt2": "gpt2"}),
             preset="smoke", tasks=("mixed-min",), arms=arms, seeds=len(losses), out=folder, device="cpu",
             reporter=engine.Lines(),
         )  # fmt: skip
@@ -222,7 +222,7 @@ def test_losses_that_are_not_finite_do_not_press_the_others_flat_and_are_said(tm
 def test_a_model_that_is_left_out_is_said_in_the_report(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "transformers", None)
     found = results.run(
-        studies.get("mixed-type").using("<gpt2>"),
+        studies.get("mixed-type").choosing({"gpt2": "<gpt2>"}),
         preset="smoke", tasks=("mixed-min",), seeds=1, out=tmp_path, device="cpu", reporter=engine.Lines(),
     )  # fmt: skip
     page = report.write(found, tmp_path)

@@ -11,6 +11,7 @@ import pytest
 from posattn import engine, published, studies
 from posattn.report import figures
 from posattn.studies.core import results, table
+from posattn.studies.core.views import Derived, ThroughTraining
 
 
 @pytest.fixture(scope="module")
@@ -32,13 +33,14 @@ def smoke(name, folder, **options):
     )
 
 
-FOLLOWED = [name for name, study in studies.REGISTRY.items() if study.panels("smoke")]
+FOLLOWED = [name for name, study in studies.REGISTRY.items() if isinstance(study.view, ThroughTraining)]
 
 
 @pytest.mark.parametrize("name", FOLLOWED)
 def test_what_is_followed_through_training_has_a_finite_figure_for_every_step_and_seed(name, folder):
     found = smoke(name, folder)
-    followed = {panel.score for panel in found.study.panels("smoke")}
+    assert isinstance(found.study.view, ThroughTraining)
+    followed = {panel.score for panel in found.study.view.panels("smoke")}
     for case in found.cases:
         rows = [row for row in engine.Store(folder).rows({case.seeded(1).id}) if row["set"] in followed]
         points = {(p.test_set, p.x): p for p in found.points if p.arm == case.arm}
@@ -48,20 +50,16 @@ def test_what_is_followed_through_training_has_a_finite_figure_for_every_step_an
             assert point.ours[1] == row["loss"]
             assert len(point.ours) == 2
             assert all(math.isfinite(value) for value in point.ours)
-    ends = {point.x for point in table.shown(found)}
+    ends = {point.x for point in found.study.view.tabled("smoke", found.points)}
     assert {0, 8} <= ends or name == "sts-bound"
 
 
 @pytest.mark.parametrize("name", [name for name in studies.REGISTRY if name not in FOLLOWED])
 def test_smoke_preset_gives_a_finite_figure_for_every_case_set_and_seed(name, folder):
     found = smoke(name, folder)
-    study = found.study
-    groups = {
-        (place, case.arm, case.x, name.split(",")[0])
-        for case in found.cases
-        for name in study.figures or case.test_sets
-        for place in ([(case.task, case.x)] if study.figures else study.places(case, name.split(",")[0]))
-    }
+    view = found.study.view
+    named = [(case, view.figures if isinstance(view, Derived) else case.placed()) for case in found.cases]
+    groups = {(case.task, case.arm, case.x, name) for case, names in named for name in names}
     assert len(found.points) == len(groups)
     for point in found.points:
         assert len(point.ours) == 2
@@ -80,7 +78,7 @@ def test_points_are_the_scores_that_the_metrics_files_hold(name, folder):
                 (point,) = [
                     p for p in found.points if (p.arm, p.test_set) == (case.arm, score["set"]) and case.x in (None, p.x)
                 ]
-                assert point.ours[seed] == score[found.study.metric]
+                assert point.ours[seed] == score["loss" if name == "ood-scale" else "metric"]
 
 
 def test_variable_length_points_are_means_over_the_eight_lengths(folder):

@@ -3,6 +3,7 @@
 import csv
 import json
 import math
+import shutil
 import statistics
 import sys
 from typing import Any
@@ -10,7 +11,6 @@ from typing import Any
 import pytest
 
 from posattn import PosattnError, engine, published, studies, tasks
-from posattn.engine import training
 from posattn.studies.core import results, table
 from posattn.train.language import fine_tune as language
 from posattn.train.streams import stream
@@ -31,7 +31,7 @@ def run(folder: Any, model: object = None, **options: Any) -> results.Results:
     study = studies.get("mixed-type")
     wanted: dict[str, Any] = {"preset": "smoke", "tasks": ("mixed-min",), "seeds": 1, "out": folder, "device": "cpu"}
     wanted["reporter"] = Saying()
-    return results.run(study if model is None else study.using(str(model)), **wanted | options)
+    return results.run(study if model is None else study.choosing({"gpt2": str(model)}), **wanted | options)
 
 
 def answering(loss: float | None, bad: int = 0) -> Any:
@@ -73,7 +73,9 @@ def test_gpt2_is_fine_tuned_once_and_stands_beside_the_others(tiny_gpt2, tmp_pat
             answers = {name: count + score[name] for name, count in answers.items()}
     assert found.unparseable == {"GPT-2": tuple(answers.values())}
     assert answers["answers"] == 2 * 3 * 8
-    assert found.commands == [f"posattn run mixed-type --task mixed-min --preset smoke --seeds 2 --gpt2 {tiny_gpt2}"]
+    assert found.commands == [
+        f"posattn run mixed-type --task mixed-min --preset smoke --seeds 2 --option gpt2={tiny_gpt2}"
+    ]
     monkeypatch.setattr(training, "Fleet", None)
     monkeypatch.setattr(language, "fine_tune", None)  # nothing can be trained any more
     assert run(tmp_path, tiny_gpt2, seeds=2).points == found.points
@@ -118,10 +120,10 @@ def test_gpt2_is_added_to_the_other_models_and_they_to_it(tmp_path):
     assert run(tmp_path).record.seeds == OTHERS
     added = run(tmp_path, "gpt2", arms=("GPT-2",), seeds=2)
     assert added.record.seeds == OTHERS | {"GPT-2": 2}
-    # Without --gpt2 it stays the language model of this table.
+    # Where none is chosen, it stays the language model of this table.
     again = run(tmp_path, arms=("standard",), seeds=2)
     assert again.record.seeds == OTHERS | {"GPT-2": 2, "standard": 2}
-    assert again.record.language_model == "gpt2"
+    assert again.record.choices == {"gpt2": "gpt2"}
     assert run(tmp_path, arms=("GPT-2",), seeds=3).record.seeds == OTHERS | {"GPT-2": 3, "standard": 2}
     # Another one takes its place.
     other = run(tmp_path, "distilgpt2", arms=("homogeneous",))
@@ -130,21 +132,47 @@ def test_gpt2_is_added_to_the_other_models_and_they_to_it(tmp_path):
         study="mixed-type",
         preset="smoke",
         tasks=("mixed-min",),
-        language_model="distilgpt2",
+        choices={"gpt2": "distilgpt2"},
         seeds=OTHERS | {"standard": 2},
     )
 
 
-@pytest.mark.parametrize("model", ["", " "])
+@pytest.mark.parametrize("model", ["", " ", "a\0b"])
 def test_a_language_model_without_a_name_is_refused(tmp_path, model):
-    with pytest.raises(PosattnError, match="give a name on the hub"):
+    with pytest.raises(PosattnError, match="a folder or a name on the hub") as caught:
         run(tmp_path, model)
+    assert repr(model) in str(caught.value)
     assert not any(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize("model", ["/nonexistent", "./nonexistent", "~/nonexistent", "~nobody-here/x", "a/b/c"])
+def test_what_can_only_be_a_folder_must_be_one(model):
+    with pytest.raises(PosattnError, match=r"no such folder.*config\.json") as caught:
+        studies.get("mixed-type").choosing({"gpt2": model})
+    assert f"gpt2={model}" in str(caught.value)
+
+
+def test_a_folder_that_has_gone_since_still_has_its_report(tiny_gpt2, tmp_path):
+    folder = tmp_path / "model"
+    shutil.copytree(tiny_gpt2, folder)
+    found = run(tmp_path / "runs", folder)
+    shutil.rmtree(folder)
+    assert results.results("mixed-type", tmp_path / "runs").points == found.points
+
+
+def test_a_record_that_named_its_language_model_elsewhere_is_read_as_the_option(tmp_path, made_up):
+    found = run(tmp_path, "gpt2")
+    path = tmp_path / "studies" / "mixed-type.json"
+    held = json.loads(path.read_text())
+    assert held["choices"] == {"gpt2": "gpt2"}
+    path.write_text(json.dumps(held | {"format": 3, "choices": {}, "language_model": "gpt2"}))
+    again = results.results("mixed-type", tmp_path)
+    assert (again.points, again.record, again.commands) == (found.points, found.record, found.commands)
+
+
 def test_another_study_takes_no_language_model():
-    with pytest.raises(PosattnError, match="--gpt2 gpt2: study 'ood-scale' fine-tunes no language model, mixed-type"):
-        studies.get("ood-scale").using("gpt2")
+    with pytest.raises(PosattnError, match="option gpt2=gpt2: study 'ood-scale' leaves nothing to choose"):
+        studies.get("ood-scale").choosing({"gpt2": "gpt2"})
 
 
 # ---- out of reach
@@ -164,9 +192,8 @@ def test_a_model_out_of_reach_is_said_once_and_the_study_goes_on(tmp_path):
     assert found.unparseable == {}
     # The command gives this table, also where the model is within reach.
     models = "--model standard --model positional --model homogeneous"
-    assert found.commands == [
-        f"posattn run mixed-type --task mixed-min --task mixed-sum {models} --preset smoke --seeds 2 --gpt2 gpt2"
-    ]
+    command = f"posattn run mixed-type --task mixed-min --task mixed-sum {models} --preset smoke --seeds 2"
+    assert found.commands == [f"{command} --option gpt2=gpt2"]
 
 
 def test_a_model_that_comes_within_reach_is_added_and_the_note_goes(tmp_path, monkeypatch):

@@ -120,10 +120,10 @@ def test_gpt2_follows_the_paper_and_meets_what_the_others_meet():
     study = studies.get("mixed-type")
     assert [case.arm for case in study.cases("mixed-sum", "quick")] == ["standard", "positional", "homogeneous"]
     for preset in studies.PRESETS:
-        *_, last = study.using("gpt2").cases("mixed-sum", preset)
+        *_, last = study.choosing({"gpt2": "gpt2"}).cases("mixed-sum", preset)
         assert isinstance(last.trial, LanguageTrial)
         assert (last.arm, last.trial.model) == ("GPT-2", "gpt2")
-    assert study.language_model is None  # the registered study is still the one without
+    assert study.chosen_values == {}  # the registered study is still the one without
 
 
 @pytest.mark.parametrize("name", studies.REGISTRY)
@@ -131,6 +131,6 @@ def test_every_study_says_its_question_figure_and_costs(name):
     study = studies.get(name)
     assert study.question.endswith("?")
     assert study.answers
-    assert study.axis
+    assert study.view.axis
     assert set(study.cost) == set(studies.PRESETS) == set(study.seeds)
     assert f"posattn run {name}" in (sys.modules[type(study).__module__].__doc__ or "")

@@ -70,11 +70,14 @@ def test_the_first_record_stands_for_itself():
 
 @pytest.mark.parametrize("before", [None, "gpt2-large"])
 def test_another_language_model_takes_the_old_ones_place_and_leaves_the_other_models(before):
-    older = made(language_model=before, seeds={"standard": 2, "GPT-2": 7}, left_out={"GPT-2": WHY})
-    newer = made(language_model="gpt2", seeds={"positional": 3})
-    assert newer.joined(older, readers={"GPT-2"}) == made(language_model="gpt2", seeds={"standard": 2, "positional": 3})
-    same = made(language_model=before, seeds={"positional": 3})
-    assert same.joined(older, readers={"GPT-2"}).seeds == {"standard": 2, "positional": 3, "GPT-2": 7}
+    held = {} if before is None else {"gpt2": before}
+    older = made(choices=held, seeds={"standard": 2, "GPT-2": 7}, left_out={"GPT-2": WHY})
+    newer = made(choices={"gpt2": "gpt2"}, seeds={"positional": 3})
+    own = {"gpt2": ("GPT-2",)}
+    assert newer.joined(older, concerning=own) == made(choices={"gpt2": "gpt2"}, seeds={"standard": 2, "positional": 3})
+    for same in (made(choices=held, seeds={"positional": 3}), made(seeds={"positional": 3})):
+        assert same.joined(older, concerning=own).seeds == {"standard": 2, "positional": 3, "GPT-2": 7}
+        assert same.joined(older, concerning=own).choices == held
 
 
 def test_a_model_that_was_left_out_is_so_no_longer_once_it_was_run():
@@ -118,9 +121,10 @@ def test_there_is_a_command_for_every_number_of_seeds_and_names_are_quoted():
 
 
 def test_the_language_model_is_part_of_the_command():
-    held = made(language_model="my models/gpt2")
-    assert held.commands(MIXED.using("my models/gpt2"), {task: {"GPT-2": 1} for task in MIXED.tasks}) == [
-        "posattn run mixed-type --model GPT-2 --preset smoke --seeds 1 --gpt2 'my models/gpt2'"
+    held = made(choices={"gpt2": "my models/gpt2"})
+    study = MIXED.choosing(held.choices)
+    assert held.commands(study, {task: {"GPT-2": 1} for task in MIXED.tasks}) == [
+        "posattn run mixed-type --model GPT-2 --preset smoke --seeds 1 --option 'gpt2=my models/gpt2'"
     ]
 
 
@@ -131,7 +135,7 @@ def test_what_is_written_reads_back(tmp_path):
     store = Store(tmp_path)
     assert record.read(store, "mixed-type") is None
     assert record.recorded(store) == []
-    for held in (made(), made(tasks=(), language_model="gpt2", left_out={"GPT-2": WHY})):
+    for held in (made(), made(tasks=(), choices={"gpt2": "gpt2"}, left_out={"GPT-2": WHY})):
         record.write(store, held)
         assert record.read(store, "mixed-type") == held
     record.write(store, made(study="accuracy"))
@@ -176,6 +180,8 @@ WHOLE = {"format": FORMAT, "study": "mixed-type", "preset": "smoke", "tasks": []
                 {"seeds": {"standard": "1"}},
                 {"left_out": ["GPT-2"]},
                 {"colour": "red"},
+                {"language_model": "gpt2"},
+                {"format": 3, "choices": ["gpt2"]},
             )
         ),
     ],
@@ -188,7 +194,7 @@ def test_what_is_no_record_is_named_with_the_way_out(tmp_path, content):
 
 def test_a_record_of_an_older_version_is_named_with_the_way_out(tmp_path):
     said = written(tmp_path, json.dumps(WHOLE | {"format": 1, "seeds": 2}))
-    assert "it has format 1, this version writes 3): run the study again, posattn run mixed-type" in said
+    assert f"it has format 1, this version writes {FORMAT}): run the study again, posattn run mixed-type" in said
 
 
 @pytest.mark.parametrize("others", [{}, {"seeds": "in another form"}])
@@ -213,3 +219,18 @@ def test_a_record_from_before_there_was_a_choice_says_what_stood_for_it(tmp_path
     now = record.read(store, "khop-depth")
     assert now is not None
     assert now.choices == {"standard_layers": "4"}
+
+
+@pytest.mark.parametrize("written", [2, 3])
+def test_the_language_model_of_an_older_record_is_option_gpt2(tmp_path, written):
+    held = WHOLE | {"format": written, "language_model": "models/gpt2", "left_out": {}}
+    store = Store(tmp_path)
+    record.path_of(store, "mixed-type").parent.mkdir()
+    record.path_of(store, "mixed-type").write_text(json.dumps(held))
+    found = record.read(store, "mixed-type")
+    assert found is not None
+    assert found.choices == {"gpt2": "models/gpt2"}
+    record.write(store, found)
+    kept = json.loads(record.path_of(store, "mixed-type").read_text())
+    assert (kept["format"], "language_model" in kept) == (FORMAT, False)
+    assert record.read(store, "mixed-type") == found

@@ -10,7 +10,6 @@ from posattn import report, studies
 from posattn.errors import PosattnError
 from posattn.nn import FullyConnected, FullyConnectedNetwork, Selector
 from posattn.studies.core import record, results, table
-from posattn.studies.core.study import NUMBER
 from posattn.studies.selection.closed_form import Descent, Floor
 from posattn.studies.selection.protocol import CHOICES
 from posattn.studies.selection.sts_fcn import fresh_loss
@@ -69,10 +68,10 @@ def test_networks_go_from_d_to_td_and_all_train_in_one_fleet_a_depth(preset):
 def test_every_choice_changes_the_trials_and_is_said_in_the_notes(name):
     study = studies.get(name)
     before = {case.seeded(0).id for case in study.chosen((), "smoke")}
-    for choice, (default, *others) in CHOICES.items():
-        assert study.choosing({choice: default}).chosen_values == {}
-        assert f"{choice}={default}" in " ".join(study.remarks())
-        for value in (("0.3" if value == NUMBER else value) for value in others):
+    for choice, offered in CHOICES.items():
+        assert study.choosing({choice: offered.default}).chosen_values == {}
+        assert f"{choice}={offered.default}" in " ".join(study.remarks())
+        for value in (*offered.values[1:], *(("0.3",) if offered.kind else ())):
             changed = study.choosing({choice: value})
             assert before.isdisjoint(
                 case.seeded(0).id for case in changed.chosen((), "smoke") if isinstance(case.trial, Trial)
@@ -138,9 +137,10 @@ def test_descent_is_the_recursion_with_its_drop_at_every_size():
 def test_there_is_no_closed_form_for_a_query_that_attends_to_itself_or_is_scaled():
     for name in ("sts-convergence", "sts-ood"):
         for values in ({"keys": "with-query"}, {"query_scale": "0.5"}):
-            arms = studies.get(name).choosing(values).arms((), "smoke")
-            assert not any("closed form" in arm or "slope" in arm for arm in arms)
-        assert "closed form, one-hot" in studies.get(name).choosing({"query": "sum"}).arms((), "smoke")
+            cases = studies.get(name).choosing(values).chosen((), "smoke")
+            assert not any("closed form" in case.arm or "slope" in case.arm for case in cases)
+        others = studies.get(name).choosing({"query": "sum"}).chosen((), "smoke")
+        assert "closed form, one-hot" in {case.arm for case in others}
 
 
 def test_losses_of_networks_are_estimated_without_bias_and_with_less_noise():

@@ -40,7 +40,7 @@ def test_a_hub_out_of_reach_is_asked_once(offline, tmp_path, monkeypatch):
         load("nobody/no-model", new_tokens=8)
     message = str(caught.value)
     assert FOLDER_HINT in message
-    assert "posattn run mixed-type --gpt2 FOLDER" in message
+    assert "posattn run mixed-type --option gpt2=FOLDER" in message
     assert "\n" not in message
     assert len(message) < 500
 

@@ -25,6 +25,8 @@ app = typer.Typer(
 
 #: The largest whole number that tensors can hold.
 LARGEST = 2**63 - 1
+#: Replicas that one command may ask for: each is a trial of its own, and a million of them would fill the memory.
+MOST_SEEDS = 100_000
 
 
 def path(text: str | None) -> str | None:
@@ -32,16 +34,16 @@ def path(text: str | None) -> str | None:
     if text is None:
         return None
     require(text != "", "an empty name was given for a file or folder: name one, as runs, or leave the option out.")
-    require("\0" not in text, f"{text!r}: names of files hold no zero character.")
+    require("\0" not in text, f"{text!r}: file names cannot hold a zero character.")
     found = os.path.expanduser(text)
     require(not found.startswith("~"), f"'{text}': there is no such user. Write ./{text} for a folder of that name.")
     return found
 
 
-Device = Annotated[str, typer.Option(help="auto, cpu or cuda; auto takes CUDA where there is one.")]
+Device = Annotated[str, typer.Option(help="auto, cpu or cuda; auto uses CUDA if there is a GPU.")]
 Out = Annotated[str, typer.Option(help="Folder for results and checkpoints.", callback=path)]
-Keep = Annotated[bool, typer.Option("--keep", help="Use results of a task of yours that has changed since.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs instead of a table for people.")]
+Keep = Annotated[bool, typer.Option("--keep", help="Use stored results even if your own task has changed since.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs instead of a table.")]
 ModelFile = Annotated[str, typer.Argument(help="A model's file, trained or compiled.", callback=path)]
 
 
@@ -54,7 +56,7 @@ def _print_version(wanted: bool) -> bool:
 
 @contextmanager
 def resumable() -> Iterator[None]:
-    """Ctrl-C and SIGTERM end with what the run says about going on; typer by itself would end without a word."""
+    """On Ctrl-C and SIGTERM, print how to go on; typer by itself would end without a message."""
     from posattn.engine import Interrupted
 
     try:
@@ -80,8 +82,8 @@ def posattn(
 
     Every command explains itself: posattn train -h
 
-    Exit codes: 0 done; 1 a check failed, or every trial diverged; 2 a mistake, said in one line; 130 Ctrl-C; 141 the
-    output's reader has gone; 143 SIGTERM.
+    Exit codes: 0 done; 1 a check failed, or every trial diverged; 2 a usage error, explained in one line; 130 Ctrl-C;
+    141 the reader of the output has gone; 143 SIGTERM.
     """
 
 
@@ -93,7 +95,7 @@ def pairs(given: list[str]) -> dict[str, str]:
         if not equals:
             raise PosattnError(f"--option {text}: write NAME=VALUE.")
         if name in found:
-            raise PosattnError(f"--option {text}: {name}={found[name]} was given, too. Give one of them.")
+            raise PosattnError(f"--option {text}: {name}={found[name]} was given too. Give only one of them.")
         found[name] = value
     return found
 
@@ -109,7 +111,7 @@ def numeric_model(file: str) -> "NumericModel":
 
 
 def plain(value: Any) -> Any:
-    """The same for JSON, which knows no NaN and no infinity: they become null."""
+    """The same for JSON, which has no NaN and no infinity: they become null."""
     if isinstance(value, dict):
         return {name: plain(entry) for name, entry in value.items()}
     if isinstance(value, (list, tuple)):

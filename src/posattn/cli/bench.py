@@ -4,11 +4,10 @@ import json
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
-from posattn.cli.app import LARGEST, Device, Json, app
-from posattn.cli.train import MOST_SEEDS
+from posattn.cli.app import LARGEST, MOST_SEEDS, Device, Json, app
+from posattn.cli.output import print_table
 
 
 @app.command()
@@ -46,4 +45,4 @@ def bench(
             f"{one['ratio']:.2f}×",
             f"{one['matmul_share']:.0%}",
         )
-    Console().print(table)
+    print_table(table)

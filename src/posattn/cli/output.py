@@ -6,6 +6,11 @@ import os
 import sys
 from typing import TextIO
 
+import typer
+from rich.console import Console
+from rich.measure import Measurement
+from rich.table import Table
+
 #: Reasons why output cannot be written that are not a bug: the disk is full, a quota or a limit is reached.
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
@@ -15,6 +20,24 @@ def accept_any_letter() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
+
+
+def print_table(table: Table) -> None:
+    """Print a table; wider than the terminal if its words and numbers would otherwise be broken."""
+    console = Console()
+    needed = Measurement.get(console, console.options.update(max_width=10_000), table).minimum
+    console.width = max(console.width, needed)
+    console.print(table)
+
+
+def warn_of_divergence(lost: list[str], trained: int) -> None:
+    """Say which of the trained models diverged, and when; exit with code 1 if all of them did."""
+    which = "all" if len(lost) == trained else f"{len(lost)} of {trained}"
+    shown = "; ".join(lost[:10]) + (f"; and {len(lost) - 10} more" if len(lost) > 10 else "")
+    mend = "What was finite last is kept. A lower learning rate may help."
+    print(f"posattn: {which} diverged, no longer finite: {shown}. {mend}", file=sys.stderr)
+    if len(lost) == trained:
+        raise typer.Exit(1)
 
 
 def flush() -> None:

@@ -2,10 +2,10 @@
 
 import json
 
-from rich.console import Console
 from rich.table import Table
 
 from posattn.cli.app import Json, app
+from posattn.cli.output import print_table
 
 
 @app.command("tasks")
@@ -27,4 +27,4 @@ def list_tasks(as_json: Json = False) -> None:
     table = Table("task", "computes", "example", title="What a model can be asked to compute")
     for task in found:
         table.add_row(task.name, task.summary, task.example())
-    Console().print(table)
+    print_table(table)

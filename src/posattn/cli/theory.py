@@ -1,24 +1,25 @@
 """What theory says about a model."""
 
 import json
+import math
 from dataclasses import asdict
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from posattn.cli.app import LARGEST, Json, ModelFile, app, plain
-from posattn.errors import PosattnError
+from posattn.cli.output import print_table
+from posattn.errors import PosattnError, require
 
 
 @app.command("resources")
 def print_resources(
     machines: Annotated[int | None, typer.Option(help="N machines of an MPC program.")] = None,
-    words: Annotated[int, typer.Option(help="s words that each may send in a round.")] = 1,
+    words: Annotated[int, typer.Option(help="s words that each machine may send in a round.")] = 1,
     rounds: Annotated[int, typer.Option(help="R rounds.")] = 1,
     nodes: Annotated[int | None, typer.Option(help="N nodes of a standard Transformer.")] = None,
-    layers: Annotated[int, typer.Option(help="L layers of it.")] = 1,
+    layers: Annotated[int, typer.Option(help="L layers of that Transformer.")] = 1,
     as_json: Json = False,
 ) -> None:
     """What simulating an MPC program or a standard Transformer costs: the theorem's figures beside the compiler's.
@@ -40,7 +41,7 @@ def print_resources(
     table = Table("", "nodes", "layers", "heads", title=title)
     for one in found:
         table.add_row(one.what, str(one.nodes), str(one.layers), "–" if one.heads is None else str(one.heads))
-    Console().print(table)
+    print_table(table)
 
 
 @app.command("bounds")
@@ -49,15 +50,15 @@ def print_bounds(
     samples: Annotated[
         int, typer.Option(help="m: how many samples it was, or would be, trained on.", max=LARGEST)
     ] = 30_000,
-    delta: Annotated[float, typer.Option(help="δ: the chance that the bound may fail.")] = 0.05,
+    delta: Annotated[float, typer.Option(help="δ: the probability that the bound fails.")] = 0.05,
     constant: Annotated[float, typer.Option(help="c in the exponent c·L; the paper leaves it open.")] = 1.0,
     task: Annotated[
         str | None, typer.Option(help="For a homogeneous model: a task to predict its error on, at other scales.")
     ] = None,
-    scales: Annotated[list[float] | None, typer.Option("--scale", help="Such a scale c; repeatable.")] = None,
+    scales: Annotated[list[float] | None, typer.Option("--scale", help="A scale c for --task; repeatable.")] = None,
     as_json: Json = False,
 ) -> None:
-    """What theory says about the model in your hand: norms, the terms of Theorem 6.1, and Lipschitz bounds.
+    """What theory says about a saved model: norms, the terms of Theorem 6.1, and Lipschitz bounds.
 
     The bound's hidden constants are not public, so its terms are for comparing models with each other; the Lipschitz
     bounds need no unknown constant.
@@ -74,6 +75,7 @@ def print_bounds(
     found = report.about(
         load(file), samples=samples, delta=delta, constant=constant, task=task, scales=tuple(scales or (2.0, 5.0, 10.0))
     )
+    _check_constant(constant, {name: value for name, (value, _) in found.items()})
     if as_json:
         print(json.dumps(plain(found)))
         return
@@ -81,4 +83,17 @@ def print_bounds(
     for name, (value, meaning) in found.items():
         shown = "–" if value is None else value if isinstance(value, str) else f"{value:.4g}"
         table.add_row(name, shown, meaning)
-    Console().print(table)
+    print_table(table)
+
+
+def _check_constant(constant: float, values: dict[str, Any]) -> None:
+    """Refuse a constant with which the terms are beyond floats, though they are logarithms already.
+
+    Where a norm is 0, its logarithm is −inf with every constant: that is shown.
+    """
+    norms = [values[name] for name in ("spectral", "column", "query key") if name in values]
+    terms = [values[name] for name in ("norm factor", "query key factor", "bound")]
+    require(
+        0.0 in norms or all(map(math.isfinite, terms)),
+        f"--constant {constant:g}: the bound is 10 to a power that no float holds. Choose a smaller one, of order 1.",
+    )

@@ -4,34 +4,29 @@ import importlib
 import json
 import math
 import statistics
-import sys
-from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
-from posattn.cli.app import LARGEST, Device, Json, Keep, ModelFile, Out, app, numeric_model, plain, resumable
+from posattn.cli.app import (
+    LARGEST,
+    MOST_SEEDS,
+    Device,
+    Json,
+    Keep,
+    ModelFile,
+    Out,
+    app,
+    numeric_model,
+    plain,
+    resumable,
+)
+from posattn.cli.output import print_table, warn_of_divergence
 from posattn.errors import require
 
-#: Replicas that one command may ask for: each is a trial of its own, and a million of them would fill the memory.
-MOST_SEEDS = 100_000
 SCALES = (1, 2, 3, 5, 10)
-
-
-def warn_of_divergence(diverged: Iterable[str], trained: int) -> None:
-    """Say which trials diverged, and when; exit code 1 where all of them did."""
-    lost = list(diverged)
-    if not lost:
-        return
-    which = "all" if len(lost) == trained else f"{len(lost)} of {trained}"
-    shown = "; ".join(lost[:10]) + (f"; and {len(lost) - 10} more" if len(lost) > 10 else "")
-    mend = "What was finite last is kept. A lower learning rate may help."
-    print(f"posattn: {which} diverged, no longer finite: {shown}. {mend}", file=sys.stderr)
-    if len(lost) == trained:
-        raise typer.Exit(1)
 
 
 @app.command()
@@ -58,8 +53,8 @@ def train(
     """Train models on one task and test them far outside the range they saw.
 
     Trains on numbers in [-2, 2], tests on [-2c, 2c]. Stop with Ctrl-C and run the same command again to go on; what is
-    finished is never trained again. Results and weights lie below the folder given by --out. Exit code 1 where every
-    seed diverged.
+    finished is never trained again. Results and weights are kept below the folder given by --out. Exit code 1 if
+    every seed diverged.
 
     Example: posattn train sort --model homogeneous --seeds 4 --steps 5000
     """
@@ -97,20 +92,21 @@ def train(
         for name in dict.fromkeys(row["set"] for row in rows):
             losses = [math.inf if row["loss"] is None else row["loss"] for row in rows if row["set"] == name]
             table.add_row(name, *(f"{value:.2e}" for value in (statistics.median(losses), min(losses), max(losses))))
-        Console().print(table)
+        print_table(table)
         for trial in trials:
             print(f"weights and metrics of seed {trial.seed}: {store.path(trial)}")
     steps_lost = {row["seed"]: row["diverged_at"] for row in rows if row["diverged_at"] is not None}
-    warn_of_divergence((f"seed {seed} at step {step}" for seed, step in sorted(steps_lost.items())), len(trials))
+    if steps_lost:
+        warn_of_divergence([f"seed {seed} at step {step}" for seed, step in sorted(steps_lost.items())], len(trials))
 
 
 @app.command("runs")
 def list_runs(out: Out = "runs", as_json: Json = False) -> None:
-    """List the trials that a folder of results holds: id, what it is, whether it is finished, and its losses.
+    """List the trials in a folder of results: id, model and task, whether it is finished, and its losses.
 
     A trial's weights lie in its folder, OUT/ID/weights.safetensors; posattn score tries them on fresh samples. Folders
-    that an older version has written have other names, which are shown then. Where a trial is not finished, the command
-    that began it goes on with it.
+    written by an older version have other names, which are then shown too. To go on with an unfinished trial, run the
+    command that began it again.
     """
     from posattn.engine import Store, listing
 
@@ -130,7 +126,7 @@ def list_runs(out: Out = "runs", as_json: Json = False) -> None:
         state = state if one.diverged_at is None else f"diverged at step {one.diverged_at}"
         losses = (f"{name} {'inf' if loss is None else f'{loss:.2g}'}" for name, loss in one.losses.items())
         table.add_row(one.trial, *(one.folder for _ in named), what, state, ", ".join(losses) or "–")
-    Console().print(table)
+    print_table(table)
 
 
 @app.command("score")
@@ -138,7 +134,7 @@ def score_model(
     file: ModelFile,
     task: Annotated[str, typer.Option(help="A numeric task, as in `posattn tasks`.")],
     length: Annotated[
-        int | None, typer.Option(help="How many numbers an input has; default: as many as the model takes.")
+        int | None, typer.Option(help="How many numbers an input has. Default: as many as the model takes.")
     ] = None,
     scales: Annotated[
         list[float] | None, typer.Option("--scale", help="Score on [-2c, 2c] for this c; repeatable.")
@@ -182,4 +178,4 @@ def score_model(
     table = Table("scale c", "loss", asked.metric_name, title=f"{file} on {task}, length {wanted}, {samples} samples")
     for scale, one in found.items():
         table.add_row(f"{scale:g}", f"{one.loss:.2e}", f"{one.metric:.4f}")
-    Console().print(table)
+    print_table(table)

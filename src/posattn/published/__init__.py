@@ -1,4 +1,4 @@
-"""Published figures, one row a run, as the authors' public results give them.
+"""Published figures, one row per run, as the authors' public results give them.
 
 `positional.csv`: Back de Luca et al., "Positional Attention: Expressivity and Learnability of Algorithmic Computation",
 ICML 2025 (arXiv 2410.01686), columns experiment, task, arch, n, samples, layers_or_width, scale_c, split, run, loss.
@@ -9,12 +9,16 @@ depth and hops, 4 heads.
 The figures are the authors' and not covered by this project's licence.
 """
 
+import csv
 from functools import cache
 from importlib import resources
-
-import pandas as pd
+from typing import TYPE_CHECKING, NamedTuple
 
 from posattn import checks
+from posattn.errors import require
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 #: What our tasks are called there.
 NAMES = {
@@ -23,54 +27,77 @@ NAMES = {
     "mixed-sum": "sum",
     "mixed-multitask": "multitask",
 }
-
-
 #: The files of published figures.
 TABLES = ("positional.csv", "khop16.csv")
+#: Columns of positional.csv by which the runs of one experiment are told apart.
+COLUMNS = ("n", "samples", "layers_or_width")
 
 
-def table(name: str) -> pd.DataFrame:
+def table(name: str) -> "pd.DataFrame":
     """Every row of a file of published figures."""
-    return _read(checks.choice("table of published figures", name, TABLES))
+    checks.choice("table of published figures", name, TABLES)
+    import pandas as pd
 
-
-@cache
-def _read(name: str) -> pd.DataFrame:
     with (resources.files("posattn.published") / name).open() as file:
         return pd.read_csv(file)
 
 
-def losses(experiment: str, task: str, arch: str, test_set: str, **where: int | str) -> list[float]:
-    """The published losses of one point, one a run: `test_set` is "validation" or "c=3"; none: an empty list.
+class Run(NamedTuple):
+    """One published loss."""
+
+    n: int
+    samples: int
+    layers_or_width: str
+    loss: float
+
+
+@cache
+def _runs() -> dict[tuple[str, str, str, float | None], list[Run]]:
+    """The runs by experiment, task, architecture and scale, which is None for validation."""
+    found: dict[tuple[str, str, str, float | None], list[Run]] = {}
+    with (resources.files("posattn.published") / "positional.csv").open() as file:
+        for row in csv.DictReader(file):
+            if row["split"] not in ("val", "test"):
+                continue
+            scale = float(row["scale_c"]) if row["split"] == "test" else None
+            run = Run(int(row["n"]), int(row["samples"]), row["layers_or_width"], float(row["loss"]))
+            found.setdefault((row["experiment"], row["task"], row["arch"], scale), []).append(run)
+    return found
+
+
+def losses(experiment: str, task: str, arch: str, *, scale: float | None, **where: int | str) -> list[float]:
+    """The published losses at one point, one per run: on test inputs of a scale c, or, None, on the validation set.
+
+    `where` are values of further columns. The list is empty where nothing was published.
 
     >>> import statistics
-    >>> f"{statistics.median(losses('scale', 'sum', 'positional', 'c=10')):.4f}"
+    >>> f"{statistics.median(losses('scale', 'sum', 'positional', scale=10)):.4f}"
     '0.0585'
     """
-    for name, value in (("experiment", experiment), ("task", task), ("arch", arch), ("test_set", test_set)):
+    for name, value in (("experiment", experiment), ("task", task), ("arch", arch)):
         checks.text(name, value)
-    rows = table("positional.csv")
+    if scale is not None:
+        require(checks.real("scale", scale) > 0, f"scale={scale!r}: it must be above 0, or None for validation.")
     for column in where:
-        checks.choice("column of the published figures", column, rows.columns)
-    chosen = (rows["experiment"] == experiment) & (rows["task"] == NAMES.get(task, task)) & (rows["arch"] == arch)
-    if test_set == "validation":
-        chosen &= rows["split"] == "val"
-    elif test_set.startswith("c="):
-        chosen &= (rows["split"] == "test") & (rows["scale_c"] == float(test_set.removeprefix("c=")))
-    else:
-        return []
-    for column, value in where.items():
-        chosen &= rows[column] == value
-    return [float(loss) for loss in rows["loss"][chosen]]
+        checks.choice("column of the published figures", column, COLUMNS)
+    runs = _runs().get((experiment, NAMES.get(task, task), arch, scale), [])
+    return [run.loss for run in runs if all(getattr(run, column) == value for column, value in where.items())]
 
 
-def khop_accuracy(layers: int, test_set: str) -> list[float]:
-    """The published share of right letters at a depth, for a test set "k=4"; none: an empty list.
+def khop_accuracy(layers: int, hops: int) -> list[float]:
+    """The published share of right letters at a depth, for inputs of so many hops; none: an empty list.
 
-    >>> khop_accuracy(3, "k=4")
+    >>> khop_accuracy(3, 4)
     [0.85]
     """
-    checks.text("test_set", test_set)
-    rows, layers = table("khop16.csv"), checks.whole("layers", layers, least=1)
-    chosen = (rows["layers"] == layers) & ("k=" + rows["hops"].astype(str) == test_set)
-    return [1 - float(error) for error in rows["error"][chosen]]
+    key = checks.whole("layers", layers, least=1), checks.whole("hops", hops, least=1)
+    return [1 - error for error in _khop_errors().get(key, [])]
+
+
+@cache
+def _khop_errors() -> dict[tuple[int, int], list[float]]:
+    found: dict[tuple[int, int], list[float]] = {}
+    with (resources.files("posattn.published") / "khop16.csv").open() as file:
+        for row in csv.DictReader(file):
+            found.setdefault((int(row["layers"]), int(row["hops"])), []).append(float(row["error"]))
+    return found

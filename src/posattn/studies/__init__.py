@@ -1,59 +1,15 @@
-"""Which trials answer which question: one file a study, named after the question."""
+"""Which trials answer which question: one file per study, named after the question.
 
-from posattn.studies.core.study import PRESETS, REGISTRY, Case, Study, get
-from posattn.studies.length import stochastic_length
-from posattn.studies.positional import (
-    ablation,
-    accuracy,
-    bounds_vs_gap,
-    encodings,
-    khop_depth,
-    khop_ood,
-    mixed_type,
-    ood_scale,
-    rotary,
-    sample_complexity,
-    sizes,
-    small_standard,
-    variable_length,
-)
-from posattn.studies.selection import (
-    sts_adam,
-    sts_bound,
-    sts_choices,
-    sts_convergence,
-    sts_fcn,
-    sts_heatmap,
-    sts_length,
-    sts_ood,
-)
+Every file in every folder here is imported, in alphabetical order: a study is known once its file registers it.
+"""
 
-__all__ = [
-    "PRESETS",
-    "REGISTRY",
-    "Case",
-    "Study",
-    "ablation",
-    "accuracy",
-    "bounds_vs_gap",
-    "encodings",
-    "get",
-    "khop_depth",
-    "khop_ood",
-    "mixed_type",
-    "ood_scale",
-    "rotary",
-    "sample_complexity",
-    "sizes",
-    "small_standard",
-    "stochastic_length",
-    "sts_adam",
-    "sts_bound",
-    "sts_choices",
-    "sts_convergence",
-    "sts_fcn",
-    "sts_heatmap",
-    "sts_length",
-    "sts_ood",
-    "variable_length",
-]
+import importlib
+import pkgutil
+
+from posattn.studies.core.case import Case
+from posattn.studies.core.study import PRESETS, REGISTRY, Study, get
+
+__all__ = ["PRESETS", "REGISTRY", "Case", "Study", "get"]
+
+for _module in pkgutil.walk_packages(__path__, prefix=f"{__name__}."):
+    importlib.import_module(_module.name)

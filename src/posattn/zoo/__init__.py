@@ -9,10 +9,9 @@ Seed 0, not the best seed. Trained on one H200 by the paper's protocol (60,030 s
 “homogeneous, decayed”: as many steps by a better schedule.
 """
 
+import csv
 from functools import cache
 from importlib import resources
-
-import pandas as pd
 
 from posattn.checks import choice
 from posattn.nn import NumericModel
@@ -20,14 +19,18 @@ from posattn.nn import load as load_model
 
 
 @cache
-def _table() -> pd.DataFrame:
+def _scores() -> dict[tuple[str, str], dict[str, float]]:
+    """By task and model, the loss on every test set."""
+    found: dict[tuple[str, str], dict[str, float]] = {}
     with (resources.files("posattn.zoo") / "scores.csv").open() as file:
-        return pd.read_csv(file)
+        for row in csv.DictReader(file):
+            found.setdefault((row["task"], row["model"]), {})[row["test_set"]] = float(row["loss"])
+    return found
 
 
 def names() -> list[tuple[str, str]]:
     """The (task, model) pairs that there are."""
-    return list(dict.fromkeys(zip(_table()["task"], _table()["model"], strict=True)))
+    return list(_scores())
 
 
 def load(task: str, model: str) -> NumericModel:
@@ -43,8 +46,7 @@ def load(task: str, model: str) -> NumericModel:
 def scores(task: str, model: str) -> dict[str, float]:
     """The model's measured losses by test set: "validation" and "c=1" … "c=10"."""
     _check(task, model)
-    rows = _table()[(_table()["task"] == task) & (_table()["model"] == model)]
-    return dict(zip(rows["test_set"], map(float, rows["loss"]), strict=True))
+    return dict(_scores()[task, model])
 
 
 def _check(task: str, model: str) -> None:

@@ -10,6 +10,7 @@ import torch
 from posattn.compile.lowering import positions as encodings
 from posattn.compile.lowering.positions import SINK, Pattern, Positions, affine, choose
 from posattn.nn import ExactPositional
+from posattn.nn.fast import positional
 
 BUILDERS = {
     "one-hot": encodings._one_hot,
@@ -51,7 +52,7 @@ def attention(held: Positions, patterns: Sequence[Pattern], nodes: int, dtype: t
         "key_bias": bias,
     }
     params = {name: torch.from_numpy(value).to(dtype).unsqueeze(0) for name, value in weights.items()}
-    return attention(architecture, params, nodes)[0, :, 0]
+    return positional.attention(architecture, params, nodes)[0, :, 0]
 
 
 def selects(held: Positions, patterns: Sequence[Pattern], nodes: int, dtype: torch.dtype, *, sink: bool) -> bool:

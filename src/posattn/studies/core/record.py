@@ -1,8 +1,8 @@
 """What a study was asked for: which preset and options, which tasks, how many seeds of each model.
 
 It says which trials a report looks for; the report shows all of them that the store has, whichever command made them.
-So tasks, models and seeds may be added one by one. Another preset or other options begin a new record; another language
-model begins its own arms anew.
+So tasks, models and seeds may be added one by one. Another preset or other options begin a new record; an option that
+concerns some models only begins those anew.
 """
 
 import json
@@ -17,11 +17,9 @@ from posattn.errors import PosattnError, require
 from posattn.files import make_folder, write_whole
 from posattn.studies.core.study import Study, get
 
-#: Raised when older versions can no longer read a record. Format 2 knew fewer choices (`Study.formerly`).
-FORMAT = 3
-
-#: What must agree for two records to be of the same run.
-_SAME = ("study", "preset", "choices")
+#: Raised when older versions can no longer read a record. Format 3 kept option gpt2 in a field `language_model` of its
+#: own; format 2, besides, knew fewer options (`Choice.formerly`).
+FORMAT = 4
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,50 +29,48 @@ class Record:
     study: str
     preset: str
     tasks: tuple[str, ...]
-    language_model: str | None = None
-    choices: dict[str, str] = field(default_factory=dict)  # those that are not the study's defaults
+    choices: dict[str, str] = field(default_factory=dict)  # options that are not at their defaults
     seeds: dict[str, int] = field(default_factory=dict)  # by arm, the most that were asked for
     left_out: dict[str, str] = field(default_factory=dict)  # arms that could not be run, and why
 
-    def joined(self, older: "Record | None", *, readers: Collection[str] = ()) -> "Record":
+    def joined(self, older: "Record | None", *, concerning: Mapping[str, Collection[str]] = {}) -> "Record":
         """This record and what an older one has besides, where both are of the same preset and options.
 
-        `readers` are the arms that are language models: another language model leaves nothing of them.
+        `concerning` has the options that concern some arms only, with those arms: where this record does not give one,
+        it stays the older one's; where it gives another value, nothing is left of those arms.
         """
-        if older is None or any(getattr(self, name) != getattr(older, name) for name in _SAME):
+        if older is None or self._common(concerning) != older._common(concerning):
             return self
-        model = self.language_model or older.language_model
-        gone = readers if model != older.language_model else ()
+        choices = {name: value for name, value in older.choices.items() if name in concerning} | self.choices
+        changed = [name for name in concerning if choices.get(name) != older.choices.get(name)]
+        gone = {arm for name in changed for arm in concerning[name]}
         seeds = {arm: count for arm, count in older.seeds.items() if arm not in gone}
         seeds |= {arm: max(count, seeds.get(arm, 0)) for arm, count in self.seeds.items()}
         left_out = {arm: why for arm, why in older.left_out.items() if arm not in gone} | self.left_out
         left_out = {arm: why for arm, why in left_out.items() if arm not in seeds}
         tasks = tuple(dict.fromkeys((*older.tasks, *self.tasks))) if older.tasks and self.tasks else ()
-        return replace(self, tasks=tasks, language_model=model, seeds=seeds, left_out=left_out)
+        return replace(self, tasks=tasks, choices=choices, seeds=seeds, left_out=left_out)
+
+    def _common(self, concerning: Collection[str]) -> tuple[str, str, dict[str, str]]:
+        """What must agree for two records to be of the same run."""
+        return self.study, self.preset, {name: held for name, held in self.choices.items() if name not in concerning}
 
     def commands(self, study: Study, counts: Mapping[str, Mapping[str, int]]) -> list[str]:
-        """The commands that give so many seeds of each model, by task."""
+        """The commands that give so many seeds of each model, by task: one for all tasks and models that are alike."""
         alike: dict[tuple[tuple[str, int], ...], list[str]] = {}
         for task, models in counts.items():
             alike.setdefault(tuple(models.items()), []).append(task)
+        options = [word for name, value in self.choices.items() for word in ("--option", f"{name}={value}")]
         found = []
         for models, tasks in alike.items():
-            arms = set(study.arms(tuple(tasks), self.preset))
-            by_count: dict[int, list[str]] = {}
-            for arm, count in models:
-                by_count.setdefault(count, []).append(arm)
-            named = [] if set(tasks) == set(study.tasks) else tasks
-            found += [self._command(named, [] if set(some) == arms else some, n) for n, some in by_count.items()]
+            every = {case.arm for task in tasks for case in study.cases_of(task, self.preset)}
+            named = [] if set(tasks) == set(study.tasks) else [word for task in tasks for word in ("--task", task)]
+            for count in dict.fromkeys(count for _, count in models):
+                arms = [arm for arm, seeds in models if seeds == count]
+                only = [] if set(arms) == every else [word for arm in arms for word in ("--model", arm)]
+                words = ["posattn", "run", self.study, *named, *only, "--preset", self.preset, "--seeds", str(count)]
+                found.append(shlex.join([*words, *options]))
         return found
-
-    def _command(self, tasks: list[str], arms: list[str], seeds: int) -> str:
-        words = ["posattn", "run", self.study]
-        words += [word for task in tasks for word in ("--task", task)]
-        words += [word for arm in arms for word in ("--model", arm)]
-        words += ["--preset", self.preset, "--seeds", str(seeds)]
-        words += [word for name, value in self.choices.items() for word in ("--option", f"{name}={value}")]
-        words += ["--gpt2", self.language_model] if self.language_model else []
-        return shlex.join(words)
 
 
 def path_of(store: Store, study: str) -> Path:
@@ -92,8 +88,11 @@ def write(store: Store, record: Record) -> None:
     write_whole(path, json.dumps({"format": FORMAT} | asdict(record)).encode())
 
 
-def read(store: Store, study: str) -> Record | None:
-    """The record of a study's last run, if there was one."""
+def read(store: Store, study: str, *, replacing: bool = False) -> Record | None:
+    """The record of a study's last run, if there was one.
+
+    One that cannot be read is an error, or, where it is about to be replaced, as good as none.
+    """
     path = path_of(store, study)
     if not path.is_file():
         return None
@@ -102,27 +101,40 @@ def read(store: Store, study: str) -> Record | None:
         newer = isinstance(held["format"], int) and held["format"] > FORMAT
         found = None if newer else _record(held)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        if replacing:
+            return None
         raise PosattnError(
             f"'{path}' cannot be read ({error}): run the study again, posattn run {study}, what is finished is kept."
         ) from None
-    require(not newer, f"'{path}' was written by a newer version of posattn: install that version.")
+    require(not newer or replacing, f"'{path}' was written by a newer version of posattn: install that version.")
     return found
 
 
 def _record(held: dict[str, Any]) -> Record:
     """What `write` has written; an error where it is anything else."""
     written = held.pop("format")
-    if written not in (2, FORMAT):
+    if written not in (2, 3, FORMAT):
         raise ValueError(f"it has format {written}, this version writes {FORMAT}")
+    if written < FORMAT:
+        _update(held, written)
     held["tasks"] = tuple(held["tasks"])
     found = Record(**held)
-    if written == 2:
-        found = replace(found, choices=dict(get(found.study).formerly) | found.choices)
     counts = list(found.seeds.values())
     if not counts or not all(isinstance(count, int) and count >= 1 for count in counts):
-        raise ValueError("it says of no model how many seeds it has")
+        raise ValueError("it gives no model a number of seeds")
     if not isinstance(found.left_out, dict):
         raise ValueError("it does not say why models were left out")
     if not isinstance(found.choices, dict):
         raise ValueError("it does not say what was chosen")
     return found
+
+
+def _update(held: dict[str, Any], written: int) -> None:
+    """Bring what an older version has written to this format."""
+    choices = held.get("choices") or {}
+    if written == 2:
+        offered = get(held["study"]).choices
+        before = {name: one.formerly for name, one in offered.items() if one.formerly is not None}
+        choices = before | choices
+    language_model = held.pop("language_model", None)
+    held["choices"] = choices if language_model is None else choices | {"gpt2": language_model}

@@ -1,19 +1,54 @@
 """A study's results as a table: ours beside the published figure, with the spread over seeds and the ratio."""
 
+import csv as comma_separated
+import io
 import math
 
-from posattn.studies.core.results import Point, Results
+from posattn.studies.core.points import Point
+from posattn.studies.core.results import Results
 
-#: Of a study that follows its trials through training, the shares of all steps that its table shows.
-MILESTONES = (0.0, 0.1, 0.3, 0.5, 1.0)
+#: Of the columns, those that hold numbers: they read badly when broken into lines.
+NUMBERS = ("ours", "spread", "seeds", "published", "ratio")
+#: A bar in a cell would end it, and a backslash would hide what follows.
+IN_MARKDOWN = str.maketrans({"|": r"\|", "\\": r"\\"})
+CSV_COLUMNS = ("study", "preset", "task", "arm", "x", "test_set", "seed", "value", "published_median")
 
-HEADER = ("task", "model", "test set", "ours", "spread", "published", "ratio")
+
+def header(results: Results) -> tuple[str, ...]:
+    """The columns' names. The axis has a column where the view says so, the seeds where models differ in them."""
+    view = results.study.view
+    axis = (view.axis,) if view.axis_column else ()
+    seeds = ("seeds",) if _counted(results) else ()
+    return ("task", "model", *axis, view.column, "ours", "spread", *seeds, "published", "ratio")
+
+
+def _counted(results: Results) -> bool:
+    return len({point.seeds for point in results.points}) > 1
 
 
 def cells(results: Results) -> list[tuple[str, ...]]:
-    """One row a point, as text. Nothing published shows as –."""
-    layout = {"by_scale": _by_scale(results), "counted": _counted(results), "share": results.study.metric == "metric"}
-    return [_row(point, **layout) for point in shown(results)]
+    """One row per point, as text. Where nothing is published, it shows –."""
+    view, counted = results.study.view, _counted(results)
+    return [
+        (
+            point.task,
+            point.arm,
+            *((f"{point.x:g}",) if view.axis_column else ()),
+            point.test_set,
+            _written(point, point.median),
+            f"{_written(point, min(point.ours), 1)}…{_written(point, max(point.ours), 1)}"
+            if len(set(point.ours)) > 1
+            else "–",
+            *((str(len(point.ours)),) if counted else ()),
+            "–" if point.published_median is None else _written(point, point.published_median),
+            "–" if point.ratio is None else f"{point.ratio:.3g}",
+        )
+        for point in view.tabled(results.preset, results.points)
+    ]
+
+
+def _written(point: Point, value: float, digits: int = 2) -> str:
+    return f"{value:.4f}" if point.share else f"{value:.{digits}e}"
 
 
 def rows(results: Results) -> list[dict[str, str | float | None]]:
@@ -31,7 +66,7 @@ def rows(results: Results) -> list[dict[str, str | float | None]]:
             "published": _finite(point.published_median),
             "ratio": _finite(point.ratio),
         }
-        for point in shown(results)
+        for point in results.study.view.tabled(results.preset, results.points)
     ]
 
 
@@ -39,70 +74,21 @@ def _finite(value: float | None) -> float | None:
     return value if value is not None and math.isfinite(value) else None
 
 
-def shown(results: Results) -> list[Point]:
-    """All points; of those that were followed through training, the ones at some shares of all steps."""
-    if not results.study.panels(results.preset):
-        return list(results.points)
-    arms = dict.fromkeys(point.arm for point in results.points)
-    last = {arm: max(point.x for point in results.points if point.arm == arm) for arm in arms}
-    steps = {arm: {round(share * end) for share in MILESTONES} for arm, end in last.items()}
-    scores = dict.fromkeys(panel.score for panel in results.study.panels(results.preset))
-    return [
-        point for score in scores for point in results.points if point.test_set == score and point.x in steps[point.arm]
-    ]
-
-
-def header(results: Results) -> tuple[str, ...]:
-    """The columns' names; where the axis is not the test sets' scale, it has a column of its own.
-
-    So has the number of seeds where models differ in it.
-    """
-    axis = () if _by_scale(results) else (results.study.axis,)
-    seeds = ("seeds",) if _counted(results) else ()
-    what = "score" if results.study.panels(results.preset) else HEADER[2]
-    return (*HEADER[:2], *axis, what, *HEADER[3:5], *seeds, *HEADER[5:])
-
-
-def _counted(results: Results) -> bool:
-    return len({point.seeds for point in results.points}) > 1
-
-
-def _by_scale(results: Results) -> bool:
-    return all(case.x is None for case in results.cases) and not results.study.panels(results.preset)
-
-
-def _row(point: Point, *, by_scale: bool, counted: bool, share: bool) -> tuple[str, ...]:
-    published, ratio = point.published_median, point.ratio
-
-    def written(value: float, digits: int = 2) -> str:
-        return f"{value:.4f}" if share or point.test_set.startswith("cosine") else f"{value:.{digits}e}"
-
-    ours, lowest, highest = written(point.median), written(min(point.ours), 1), written(max(point.ours), 1)
-    spread = f"{lowest}…{highest}" if len(set(point.ours)) > 1 else "–"
-    return (
-        point.task,
-        point.arm,
-        *(() if by_scale else (f"{point.x:g}",)),
-        point.test_set,
-        ours,
-        spread,
-        *((str(len(point.ours)),) if counted else ()),
-        "–" if published is None else written(published),
-        "–" if ratio is None else f"{ratio:.3g}",
-    )
-
-
 def footnotes(results: Results) -> list[str]:
     """What has to be said under every table of the study."""
+    seeds = results.points[0].seeds
+    over = "seed 0" if len(seeds) == 1 else f"seeds 0 … {len(seeds) - 1}"
+    if _counted(results) or seeds != tuple(range(len(seeds))):
+        over = "the seeds that are finished"
     notes = [
         *(f"Command: {command}" for command in results.commands),
-        f"Device: {', '.join(results.devices)}. Ours is the median over {_seeds(results)}, the spread goes from the "
-        "lowest to the highest of them; none is left out.",
+        f"Device: {', '.join(results.devices)}. Ours is the median over {over}; the spread runs from the lowest to "
+        "the highest, and no seed is left out.",
     ]
     if results.preset != "paper":
         notes.append(f"The {results.preset} preset trains less than the paper did, so absolute figures differ.")
     if results.diverged:
-        notes.append(f"{results.diverged} trials diverged and count with the weights they had before.")
+        notes.append(f"{len(results.diverged)} diverged trials count with the last finite weights they had.")
     notes += [f"No {arm}: {why}" for arm, why in results.record.left_out.items()]
     for arm, (bad, of) in results.unparseable.items():
         infinite = any(point.arm == arm and math.isinf(point.median) for point in results.points)
@@ -111,29 +97,21 @@ def footnotes(results: Results) -> list[str]:
     return notes + results.study.remarks()
 
 
-def _seeds(results: Results) -> str:
-    seeds = results.points[0].seeds
-    if _counted(results) or seeds != tuple(range(len(seeds))):
-        return "the seeds that are finished"
-    return "seed 0" if len(seeds) == 1 else f"seeds 0 … {len(seeds) - 1}"
-
-
 def markdown(results: Results) -> str:
     """The table in Markdown."""
     names = header(results)
-    lines = [f"| {' | '.join(names)} |", f"|{'---|' * len(names)}"]
-    lines += [f"| {' | '.join(row)} |" for row in cells(results)]
-    return "\n".join(lines) + "\n\n" + "\n".join(f"- {note}" for note in footnotes(results)) + "\n"
+    rows = ["| " + " | ".join(cell.translate(IN_MARKDOWN) for cell in row) + " |" for row in (names, *cells(results))]
+    lines = [rows[0], f"|{'---|' * len(names)}", *rows[1:], "", *(f"- {note}" for note in footnotes(results))]
+    return "\n".join(lines) + "\n"
 
 
 def csv(results: Results) -> str:
     """Every seed's figure, one row each, as comma-separated values."""
-    lines = ["study,preset,task,arm,x,test_set,seed,value,published_median"]
+    text = io.StringIO()
+    writer = comma_separated.writer(text, lineterminator="\n")
+    writer.writerow(CSV_COLUMNS)
     for point in results.points:
-        reference = "" if point.published_median is None else repr(point.published_median)
+        head = (results.study.name, results.preset, point.task, point.arm, f"{point.x:g}", point.test_set)
         for seed, value in zip(point.seeds, point.ours, strict=True):
-            lines.append(
-                f'{results.study.name},{results.preset},{point.task},"{point.arm}",{point.x:g},{point.test_set},'
-                f"{seed},{value!r},{reference}"
-            )
-    return "\n".join(lines) + "\n"
+            writer.writerow((*head, seed, value, point.published_median))
+    return text.getvalue()

@@ -10,7 +10,9 @@ sample, beside the same model with numbers at the first places. Trained on lengt
 from dataclasses import dataclass
 
 from posattn.nn import RandomPlaces
-from posattn.studies.core.study import Case, Study, register
+from posattn.studies.core.case import Case, Place
+from posattn.studies.core.study import Study, register
+from posattn.studies.core.views import Curves
 from posattn.studies.positional.numeric import RANGE
 from posattn.train import Data, Evaluation, Optimiser, TestSet, Trial
 
@@ -44,10 +46,10 @@ class StochasticLength(Study):
     question = "Do stochastic encodings let a positional Transformer work on longer inputs?"
     answers = "one step past"
     paper = "both papers"
-    axis = "length"
+    view = Curves(axis="length")
     tasks = ("sum", "min", "max", "sort")
     seeds = {"smoke": 2, "quick": 1, "paper": 3}
-    cost = {"smoke": "seconds", "quick": "5 min, 2 cores, a task", "paper": "10 min, H200"}
+    cost = {"smoke": "seconds", "quick": "5 min per task, 2 cores", "paper": "10 min, H200"}
     notes = (
         "Both arms are the same model without biases, with 32 places in sinusoidal encodings; “stochastic” trains and "
         "tests with places drawn anew for every sample, and no sample is seen twice; “fixed” with the first places, of "
@@ -55,11 +57,9 @@ class StochasticLength(Study):
         "Losses of different lengths are not on one scale: a sum of more numbers is larger.",
     )
 
-    def places(self, case: Case, test_set: str) -> list[tuple[str, float]]:
-        return [(case.task, float(test_set.removeprefix("length ")))]
-
     def cases(self, task: str, preset: str) -> list[Case]:
         protocol = PROTOCOLS[preset]
+        tested = {f"length {length}": length for length in TESTED[preset]}
         found = []
         for arm, placed in ARMS.items():
             options = {"low": -RANGE, "high": RANGE, "places": protocol.places, "placed": placed}
@@ -80,8 +80,9 @@ class StochasticLength(Study):
                 ),
                 evaluation=Evaluation(
                     samples=protocol.test_samples,
-                    sets=[TestSet(f"length {length}", options | {"length": length}) for length in TESTED[preset]],
+                    sets=[TestSet(name, options | {"length": length}) for name, length in tested.items()],
                 ),
             )
-            found.append(Case(task=task, arm=arm, trial=trial))
+            places = {name: (Place(name, float(length)),) for name, length in tested.items()}
+            found.append(Case(task=task, arm=arm, trial=trial, places=places))
         return found

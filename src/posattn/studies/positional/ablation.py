@@ -7,8 +7,10 @@ Back de Luca et al. 2025, appendix, models M0 … M5 (`posattn.nn.ablations`). N
 """
 
 from posattn.nn import ABLATIONS, ablation
-from posattn.studies.core.study import Case, Study, register
-from posattn.studies.positional.numeric import PROTOCOLS, TASKS, sizes, trial
+from posattn.studies.core.case import Case
+from posattn.studies.core.study import Study, register
+from posattn.studies.core.views import Curves
+from posattn.studies.positional.numeric import PROTOCOLS, TASKS, scale_case, sizes, trial
 
 
 @register
@@ -16,18 +18,16 @@ class Ablation(Study):
     name = "ablation"
     question = "Which part of the positional Transformer makes it generalise?"
     answers = "appendix, M0–M5"
-    axis = "scale c"
+    view = Curves(axis="scale c")
     tasks = TASKS
     notes = ("; ".join(f"{name}: {entry[2]}" for name, entry in ABLATIONS.items()) + ".",)
-    cost = {"smoke": "seconds", "quick": "12 min, 2 cores, a task", "paper": "1 h, H200"}
+    cost = {"smoke": "seconds", "quick": "12 min per task, 2 cores", "paper": "1 h, H200"}
 
     def cases(self, task: str, preset: str) -> list[Case]:
         protocol = PROTOCOLS[preset]
         return [
-            Case(
-                task=task,
-                arm=name,
-                trial=trial(task, ablation(name, **sizes(protocol)).architecture, protocol),
+            scale_case(
+                task, name, trial(task, ablation(name, **sizes(protocol)).architecture, protocol), protocol.scales
             )
             for name in ABLATIONS
         ]

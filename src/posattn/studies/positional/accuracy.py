@@ -10,8 +10,10 @@ numbers.
 
 import dataclasses
 
-from posattn.studies.core.study import Case, Study, register
-from posattn.studies.positional.numeric import PROTOCOLS, RANGE, TASKS, models, trial
+from posattn.studies.core.case import Case
+from posattn.studies.core.study import Study, register
+from posattn.studies.core.views import Curves
+from posattn.studies.positional.numeric import PROTOCOLS, RANGE, TASKS, models, scale_case, scale_name, trial
 from posattn.train import TestSet
 
 
@@ -20,21 +22,19 @@ class Accuracy(Study):
     name = "accuracy"
     question = "How often is an answer right, and not only close on average?"
     answers = "appendix, accuracy"
-    axis = "scale c"
-    metric = "metric"
-    measure = "accuracy"
+    view = Curves(axis="scale c", score="metric", measure="accuracy", share=True)
     tasks = TASKS
-    cost = {"smoke": "seconds", "quick": "5 min, 2 cores, a task", "paper": "20 min, H200"}
+    cost = {"smoke": "seconds", "quick": "5 min per task, 2 cores", "paper": "20 min, H200"}
 
     def cases(self, task: str, preset: str) -> list[Case]:
         protocol = PROTOCOLS[preset]
         sets = tuple(
-            TestSet(f"c={scale}", {"length": 8, "low": -RANGE * scale, "high": RANGE * scale, "integers": True})
+            TestSet(scale_name(scale), {"length": 8, "low": -RANGE * scale, "high": RANGE * scale, "integers": True})
             for scale in protocol.scales
         )
         cases = []
         for arm, model in models(protocol).items():
             usual = trial(task, model, protocol)
             evaluation = dataclasses.replace(usual.evaluation, sets=sets)
-            cases.append(Case(task=task, arm=arm, trial=dataclasses.replace(usual, evaluation=evaluation)))
+            cases.append(scale_case(task, arm, dataclasses.replace(usual, evaluation=evaluation), protocol.scales))
         return cases

@@ -8,8 +8,10 @@ also a near-orthogonal one. No figures were published as numbers.
 """
 
 from posattn.nn import Positional
-from posattn.studies.core.study import Case, Study, register
-from posattn.studies.positional.numeric import PROTOCOLS, TASKS, sizes, trial
+from posattn.studies.core.case import Case
+from posattn.studies.core.study import Study, register
+from posattn.studies.core.views import Curves
+from posattn.studies.positional.numeric import PROTOCOLS, TASKS, scale_case, sizes, trial
 
 ENCODINGS = ("one-hot", "binary", "sinusoidal", "near-orthogonal")
 
@@ -19,17 +21,15 @@ class Encodings(Study):
     name = "encodings"
     question = "Does the choice of positional encoding matter?"
     answers = "appendix, encodings"
-    axis = "scale c"
+    view = Curves(axis="scale c")
     tasks = TASKS
-    cost = {"smoke": "seconds", "quick": "5 min, 2 cores, a task", "paper": "20 min, H200"}
+    cost = {"smoke": "seconds", "quick": "5 min per task, 2 cores", "paper": "20 min, H200"}
 
     def cases(self, task: str, preset: str) -> list[Case]:
         protocol = PROTOCOLS[preset]
         return [
-            Case(
-                task=task,
-                arm=encoding,
-                trial=trial(task, Positional(**sizes(protocol), encoding=encoding), protocol),
+            scale_case(
+                task, encoding, trial(task, Positional(**sizes(protocol), encoding=encoding), protocol), protocol.scales
             )
             for encoding in ENCODINGS
         ]

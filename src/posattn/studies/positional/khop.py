@@ -9,7 +9,11 @@ TF32, which is 1.5 times (positional) to 1.8 times (standard) as fast as float32
 from posattn import tasks
 from posattn.errors import require
 from posattn.nn import GPTArchitecture
-from posattn.studies.core.study import Case, Study
+from posattn.published import khop_accuracy
+from posattn.studies.core.case import Case
+from posattn.studies.core.choices import Choice
+from posattn.studies.core.study import Study
+from posattn.studies.core.views import CurvesOverCases
 from posattn.train import Data, Evaluation, Optimiser, TestSet, Trial
 
 DEPTHS = {
@@ -31,11 +35,13 @@ WHAT_GELU_MEANS = {
 class KHopStudy(Study):
     """Both architectures at every depth. `standard_layers` says how deep the standard one goes at most."""
 
-    axis = "layers"
+    view = CurvesOverCases(axis="layers")
     seeds = {"smoke": 1, "quick": 1, "paper": 3}
-    cost = {"smoke": "seconds", "quick": "15 min, 2 cores, a task", "paper": "30 min, H200, a task"}
-    choices = {"standard_layers": ("8", "7", "6", "5", "4", "3", "2", "1"), "gelu": ("tanh", "erf")}
-    formerly = {"gelu": "erf"}
+    cost = {"smoke": "seconds", "quick": "15 min per task, 2 cores", "paper": "30 min per task, H200"}
+    choices = {
+        "standard_layers": Choice(("8", "7", "6", "5", "4", "3", "2", "1")),
+        "gelu": Choice(("tanh", "erf"), formerly="erf"),
+    }
 
     def remarks(self) -> list[str]:
         return [*super().remarks(), WHAT_GELU_MEANS[self.choice("gelu")]]
@@ -53,7 +59,9 @@ class KHopStudy(Study):
                 arm=arm,
                 x=layers,
                 trial=trial(task, preset, layers=layers, positional=arm == "positional", gelu=self.choice("gelu")),
-                reference={"experiment": "khop16", "layers": layers} if (task, arm) == ("khop-16", "standard") else {},
+                published={f"k={hops}": khop_accuracy(layers, hops) for hops in HOPS}
+                if (task, arm) == ("khop-16", "standard")
+                else {},
             )
             for arm, depths in DEPTHS[preset].items()
             for layers in depths

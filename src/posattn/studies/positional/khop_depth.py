@@ -11,6 +11,7 @@ the 100,000 of the paper 99.9 and 86 %.
 """
 
 from posattn.studies.core.study import register
+from posattn.studies.core.views import CurvesOverCases
 from posattn.studies.positional.khop import KHopStudy
 
 
@@ -19,7 +20,6 @@ class KHopDepth(KHopStudy):
     name = "khop-depth"
     question = "How deep must a model be to follow k induction hops?"
     answers = "Fig. 3"
-    metric = "metric"
-    measure = "token accuracy"
+    view = CurvesOverCases(axis="layers", score="metric", measure="token accuracy", share=True)
     tasks = ("khop", "khop-16")
     notes = ("Accuracy over letters; position 0, always blank, is left out. Both models are also kept for khop-ood.",)

@@ -1,10 +1,14 @@
-"""What the studies of numeric tasks share: the paper's protocol, its short versions, and the three models."""
+"""What the studies of numeric tasks share: the paper's protocol, its short versions, three models, their test sets."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from posattn.nn import Architecture, Positional, Standard
+from posattn.published import losses
+from posattn.studies.core.case import Case, Place
 from posattn.train import Data, Evaluation, Optimiser, TestSet, Trial
+from posattn.train.runnable import Runnable
 
 TASKS = ("sum", "min", "median", "sort", "max-subarray")
 RANGE = 2.0  # training numbers lie in ± this
@@ -68,13 +72,43 @@ def models(protocol: Protocol, **options: Any) -> dict[str, Architecture]:
     }
 
 
+VALIDATION = "validation"
+#: The name of the test set on [−2c, 2c] for a c.
+scale_name = "c={}".format
+
+
 def test_sets(protocol: Protocol, **options: Any) -> tuple[TestSet, ...]:
     """A validation set from the training range, and [−2c, 2c] for every scale, redrawn by the paper's rule."""
-    sets = [TestSet("validation", {"low": -RANGE, "high": RANGE} | options)]
+    sets = [TestSet(VALIDATION, {"low": -RANGE, "high": RANGE} | options)]
     for scale in protocol.scales:
         beyond = {"avoid": (-RANGE, RANGE)} if scale > 1 else {}
-        sets.append(TestSet(f"c={scale}", {"low": -RANGE * scale, "high": RANGE * scale} | options | beyond))
+        sets.append(TestSet(scale_name(scale), {"low": -RANGE * scale, "high": RANGE * scale} | options | beyond))
     return tuple(sets)
+
+
+def scale_places(scales: tuple[int, ...]) -> dict[str, tuple[Place, ...]]:
+    """Where these test sets stand: at their scale; the validation set lies beside c = 1 and is in tables only."""
+    found = {scale_name(scale): (Place(scale_name(scale), float(scale)),) for scale in scales}
+    return {VALIDATION: (Place(VALIDATION),)} | found
+
+
+def published_losses(
+    experiment: str, task: str, arch: str, scales: tuple[int, ...], **where: int | str
+) -> dict[str, list[float]]:
+    """The published losses of a model by test set; where there are none, the lists are empty."""
+    found = {scale_name(scale): losses(experiment, task, arch, scale=scale, **where) for scale in scales}
+    return {VALIDATION: losses(experiment, task, arch, scale=None, **where)} | found
+
+
+def scale_case(
+    task: str,
+    arm: str,
+    trial: Runnable,
+    scales: tuple[int, ...],
+    published: Mapping[str, Sequence[float]] | None = None,
+) -> Case:
+    """A case of a study over the scale."""
+    return Case(task=task, arm=arm, trial=trial, places=scale_places(scales), published=published or {})
 
 
 def trial(task: str, model: Architecture, protocol: Protocol, *, length: int = 8, **changes: Any) -> Trial:

@@ -6,9 +6,20 @@
 Back de Luca et al. 2025, Fig. 4: length 8, 30,000 samples, c = 1 … 10, ten runs, the last epoch's value.
 """
 
-from posattn.studies.core.study import Case, Study, register
+from posattn.studies.core.case import Case
+from posattn.studies.core.study import Study, register
+from posattn.studies.core.views import Curves
 from posattn.studies.positional.compiled_programs import ExactTrial
-from posattn.studies.positional.numeric import PROTOCOLS, RANGE, TASKS, models, test_sets, trial
+from posattn.studies.positional.numeric import (
+    PROTOCOLS,
+    RANGE,
+    TASKS,
+    models,
+    published_losses,
+    scale_case,
+    test_sets,
+    trial,
+)
 
 
 @register
@@ -16,7 +27,7 @@ class OodScale(Study):
     name = "ood-scale"
     question = "Does a model trained on [−2, 2] work on [−2c, 2c]?"
     answers = "Fig. 4"
-    axis = "scale c"
+    view = Curves(axis="scale c")
     tasks = TASKS
     cost = {"smoke": "seconds", "quick": "5 min, 2 cores, 3 tasks", "paper": "20 min, H200"}
     notes = (
@@ -29,18 +40,10 @@ class OodScale(Study):
 
     def cases(self, task: str, preset: str) -> list[Case]:
         protocol = PROTOCOLS[preset]
-        cases = [
-            Case(
-                task=task,
-                arm=arm,
-                trial=trial(task, model, protocol),
-                reference={"experiment": "scale", "arch": arm} if arm != "homogeneous" else {},
-            )
-            for arm, model in models(protocol).items()
-        ]
+        found = models(protocol)
+        trials = {arm: trial(task, model, protocol) for arm, model in found.items()}
         if preset == "paper":
-            decayed = trial(task, models(protocol)["homogeneous"], protocol.decayed())
-            cases.append(Case(task=task, arm="homogeneous, decayed", trial=decayed))
+            trials["homogeneous, decayed"] = trial(task, found["homogeneous"], protocol.decayed())
         compiled = ExactTrial(
             task=task,
             length=8,
@@ -48,4 +51,7 @@ class OodScale(Study):
             samples=protocol.test_samples,
             sets=test_sets(protocol, length=8),
         )
-        return [*cases, Case(task=task, arm="compiled", trial=compiled)]
+        return [
+            scale_case(task, arm, one, protocol.scales, published_losses("scale", task, arm, protocol.scales))
+            for arm, one in (*trials.items(), ("compiled", compiled))
+        ]

@@ -8,8 +8,10 @@ also on X alone.
 """
 
 from posattn.nn import Positional, Standard
-from posattn.studies.core.study import Case, Study, register
-from posattn.studies.positional.numeric import PROTOCOLS, TASKS, sizes, trial
+from posattn.studies.core.case import Case
+from posattn.studies.core.study import Study, register
+from posattn.studies.core.views import Curves
+from posattn.studies.positional.numeric import PROTOCOLS, TASKS, published_losses, scale_case, sizes, trial
 
 
 @register
@@ -17,9 +19,9 @@ class Rotary(Study):
     name = "rotary"
     question = "Does rotary attention, which knows relative positions, generalise as well?"
     answers = "appendix, RoPE"
-    axis = "scale c"
+    view = Curves(axis="scale c")
     tasks = TASKS
-    cost = {"smoke": "seconds", "quick": "6 min, 2 cores, a task", "paper": "20 min, H200"}
+    cost = {"smoke": "seconds", "quick": "6 min per task, 2 cores", "paper": "20 min, H200"}
     notes = (
         "The published “RoPE” model turned by the head's number instead of the node's, so its logits never changed: "
         "that figure is the standard model's again. Ours turns by the node's place.",
@@ -28,23 +30,14 @@ class Rotary(Study):
     def cases(self, task: str, preset: str) -> list[Case]:
         protocol = PROTOCOLS[preset]
         size = sizes(protocol)
-        published = {"experiment": "rope_scale"}
+        models = {
+            "rotary, input X‖P": Standard(**size, rotary=True),
+            "rotary, input X": Standard(**size, rotary=True, append_encoding=False),
+            "positional": Positional(**size),
+        }
+        beside = {"rotary, input X‖P": "standard", "positional": "positional"}
+        published = {arm: published_losses("rope_scale", task, arch, protocol.scales) for arm, arch in beside.items()}
         return [
-            Case(
-                task=task,
-                arm="rotary, input X‖P",
-                trial=trial(task, Standard(**size, rotary=True), protocol),
-                reference=published | {"arch": "standard"},
-            ),
-            Case(
-                task=task,
-                arm="rotary, input X",
-                trial=trial(task, Standard(**size, rotary=True, append_encoding=False), protocol),
-            ),
-            Case(
-                task=task,
-                arm="positional",
-                trial=trial(task, Positional(**size), protocol),
-                reference=published | {"arch": "positional"},
-            ),
+            scale_case(task, arm, trial(task, model, protocol), protocol.scales, published.get(arm))
+            for arm, model in models.items()
         ]

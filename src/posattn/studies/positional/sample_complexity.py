@@ -9,8 +9,10 @@ distribution and at c = 3.
 
 from dataclasses import replace
 
-from posattn.studies.core.study import Case, Study, register
-from posattn.studies.positional.numeric import PROTOCOLS, TASKS, models, trial
+from posattn.studies.core.case import Case
+from posattn.studies.core.study import Study, register
+from posattn.studies.core.views import CurvesOverCases
+from posattn.studies.positional.numeric import PROTOCOLS, TASKS, models, published_losses, trial
 
 SAMPLES = {"smoke": (32, 64), "quick": (1_000, 5_000, 30_000), "paper": tuple(range(5_000, 50_001, 5_000))}
 
@@ -20,9 +22,9 @@ class SampleComplexity(Study):
     name = "sample-complexity"
     question = "How many samples does each model need?"
     answers = "Fig. 2"
-    axis = "training samples"
+    view = CurvesOverCases(axis="training samples")
     tasks = TASKS
-    cost = {"smoke": "seconds", "quick": "15 min, 2 cores, a task", "paper": "2 h, H200"}
+    cost = {"smoke": "seconds", "quick": "15 min per task, 2 cores", "paper": "2 h, H200"}
 
     def cases(self, task: str, preset: str) -> list[Case]:
         cases = []
@@ -31,8 +33,8 @@ class SampleComplexity(Study):
             if preset == "paper":
                 protocol = replace(protocol, steps=2001 * (samples // protocol.batch))
             for arm, model in models(protocol).items():
-                reference = {"experiment": "sample", "arch": arm, "samples": samples} if arm != "homogeneous" else {}
+                published = published_losses("sample", task, arm, protocol.scales, samples=samples)
                 cases.append(
-                    Case(task=task, arm=arm, x=samples, trial=trial(task, model, protocol), reference=reference)
+                    Case(task=task, arm=arm, x=samples, trial=trial(task, model, protocol), published=published)
                 )
         return cases

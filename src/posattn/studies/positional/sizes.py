@@ -9,8 +9,10 @@ planned there and never published.
 
 from dataclasses import replace
 
-from posattn.studies.core.study import Case, Study, register
-from posattn.studies.positional.numeric import PROTOCOLS, TASKS, models, trial
+from posattn.studies.core.case import Case
+from posattn.studies.core.study import Study, register
+from posattn.studies.core.views import CurvesOverCases
+from posattn.studies.positional.numeric import PROTOCOLS, TASKS, models, published_losses, trial
 
 LENGTHS = {"smoke": (2, 4), "quick": (2, 4, 8, 16), "paper": (2, 4, 8, 16, 32, 64)}
 
@@ -20,9 +22,9 @@ class Sizes(Study):
     name = "sizes"
     question = "Does the effect hold at other lengths?"
     answers = "appendix"
-    axis = "length"
+    view = CurvesOverCases(axis="length")
     tasks = TASKS
-    cost = {"smoke": "seconds", "quick": "20 min, 2 cores, a task", "paper": "4 h, H200"}
+    cost = {"smoke": "seconds", "quick": "20 min per task, 2 cores", "paper": "4 h, H200"}
 
     def cases(self, task: str, preset: str) -> list[Case]:
         protocol = replace(PROTOCOLS[preset], scales=(3,))
@@ -32,7 +34,7 @@ class Sizes(Study):
                 arm=arm,
                 x=length,
                 trial=trial(task, model, protocol, length=length),
-                reference={"experiment": "size", "arch": arm, "n": length} if arm != "homogeneous" else {},
+                published=published_losses("size", task, arm, protocol.scales, n=length),
             )
             for length in LENGTHS[preset]
             for arm, model in models(protocol, length=length).items()

@@ -9,8 +9,19 @@ lr 1e-4, tested on 2,000 samples over all lengths.
 
 import dataclasses
 
-from posattn.studies.core.study import Case, Study, register
-from posattn.studies.positional.numeric import PROTOCOLS, TASKS, models, test_sets, trial
+from posattn.studies.core.case import Case
+from posattn.studies.core.study import Study, register
+from posattn.studies.core.views import Curves
+from posattn.studies.positional.numeric import (
+    PROTOCOLS,
+    TASKS,
+    VALIDATION,
+    models,
+    published_losses,
+    scale_places,
+    test_sets,
+    trial,
+)
 from posattn.train import TestSet
 
 LENGTHS = tuple(range(1, 9))
@@ -21,9 +32,9 @@ class VariableLength(Study):
     name = "variable-length"
     question = "Can one model serve inputs of every length up to its own?"
     answers = "appendix, variable length"
-    axis = "scale c"
+    view = Curves(axis="scale c")
     tasks = TASKS
-    cost = {"smoke": "seconds", "quick": "10 min, 2 cores, a task", "paper": "5 h, H200"}
+    cost = {"smoke": "seconds", "quick": "10 min per task, 2 cores", "paper": "5 h, H200"}
     notes = (
         "Our losses are means over the eight lengths. Published test losses are sums over eight batches of one length "
         "each, and are divided by 8 here.",
@@ -31,6 +42,11 @@ class VariableLength(Study):
 
     def cases(self, task: str, preset: str) -> list[Case]:
         protocol = PROTOCOLS[preset]
+        places = {
+            f"{name}, length {length}": place
+            for length in LENGTHS
+            for name, place in scale_places(protocol.scales).items()
+        }
         cases = []
         for arm, model in models(protocol).items():
             usual = trial(task, model, protocol)
@@ -53,6 +69,18 @@ class VariableLength(Study):
                 optimiser=dataclasses.replace(usual.optimiser, steps=steps, lr=lr),
                 evaluation=dataclasses.replace(usual.evaluation, sets=sets, samples=protocol.test_samples // 4),
             )
-            reference = {"experiment": "variable_length_scale", "arch": arm} if arm != "homogeneous" else {}
-            cases.append(Case(task=task, arm=arm, trial=changed, reference=reference, divisor=len(LENGTHS)))
+            cases.append(
+                Case(
+                    task=task, arm=arm, trial=changed, places=places, published=mean_losses(task, arm, protocol.scales)
+                )
+            )
         return cases
+
+
+def mean_losses(task: str, arch: str, scales: tuple[int, ...]) -> dict[str, list[float]]:
+    """The published losses, those on test sets as means over the lengths."""
+    found = published_losses("variable_length_scale", task, arch, scales)
+    return {
+        name: losses if name == VALIDATION else [loss / len(LENGTHS) for loss in losses]
+        for name, losses in found.items()
+    }

@@ -9,7 +9,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from posattn.nn import Selector
-from posattn.studies.core.study import NUMBER, Case, Study
+from posattn.studies.core.case import Case
+from posattn.studies.core.choices import Choice, Number
+from posattn.studies.core.points import Level
+from posattn.studies.core.study import Study
 from posattn.studies.selection.closed_form import Descent, Slope
 from posattn.train import Data, Evaluation, Optimiser, TestSet, Trial
 
@@ -52,11 +55,11 @@ PAPER = "Wang et al. 2024 (arXiv 2406.06893)"
 
 #: What no source settles, with the default first.
 CHOICES = {
-    "keys": ("tokens", "with-query"),
-    "query": ("certificate", "sum"),
-    "query_scale": ("auto", NUMBER),
-    "kappa": ("0.5", "1"),
-    "redraw": ("sample", "step"),
+    "keys": Choice(("tokens", "with-query")),
+    "query": Choice(("certificate", "sum")),
+    "query_scale": Choice(("auto",), Number()),
+    "kappa": Choice(("0.5", "1")),
+    "redraw": Choice(("sample", "step")),
 }
 
 WHAT_THEY_MEAN = {
@@ -68,7 +71,7 @@ WHAT_THEY_MEAN = {
 }
 
 #: What is published of the loss on longer inputs; its factor is not known.
-LEVEL, LEVEL_LABEL = 0.15, "published: fixed ≥ 0.15"
+LONGER = Level(0.15, "published: fixed ≥ 0.15")
 
 #: How the encodings are called in tables: what stays the same for all samples is “fixed”.
 ARMS = {"one-hot": "one-hot", "near-orthogonal": "fixed near-orthogonal", "stochastic": "stochastic"}
@@ -82,7 +85,6 @@ class SelectionStudy(Study):
 
     paper = PAPER
     tasks = ("selection",)
-    axis = "steps"
     choices = CHOICES
     seeds = {"smoke": 2, "quick": 2, "paper": 10}
 
@@ -127,7 +129,7 @@ def selector(
 
     A table of fixed encodings reaches to the longest test inputs, of which training sees the first T.
     """
-    chosen = {name: values[0] for name, values in CHOICES.items()} | dict(choices)
+    chosen = {name: choice.default for name, choice in CHOICES.items()} | dict(choices)
     kappa, scale = float(chosen["kappa"]), chosen["query_scale"]
     usual = 1 / (2 * protocol.subset) if chosen["keys"] == "with-query" else 1.0
     model = {

@@ -8,7 +8,8 @@ Wang et al. 2024, Fig. 5: length generalisation with Adam in the place of SGD.
 
 import dataclasses
 
-from posattn.studies.core.study import Case, register
+from posattn.studies.core.case import Case
+from posattn.studies.core.study import register
 from posattn.studies.selection.protocol import DROP_BY, DROP_FROM, PROTOCOLS
 from posattn.studies.selection.sts_length import StsLength
 from posattn.train import Optimiser

@@ -6,7 +6,9 @@ Wang et al. 2024, Theorem 1 asks for η ≤ 1/(20d²), which takes millions of s
 `posattn.theory.selection` takes them in seconds. Nothing is trained here.
 """
 
-from posattn.studies.core.study import Case, Panel, register
+from posattn.studies.core.case import Case
+from posattn.studies.core.study import register
+from posattn.studies.core.views import Panel, ThroughTraining
 from posattn.studies.selection.closed_form import Descent
 from posattn.studies.selection.protocol import PROTOCOLS, SelectionStudy
 
@@ -15,11 +17,18 @@ STEPS = {"smoke": 1000, "quick": 1_000_000, "paper": 10_000_000}
 POINTS = 200  # on a curve
 
 
+PANELS = (
+    Panel(title="loss", score="validation", log_steps=True),
+    Panel(title="1/loss", score="validation", inverse=True, log_steps=True),
+)
+
+
 @register
 class StsBound(SelectionStudy):
     name = "sts-bound"
     question = "How long does descent take with the step size of Theorem 1 itself?"
     answers = "Theorem 1"
+    view = ThroughTraining(panels=lambda _: PANELS)
     choices = {}
     seeds = {"smoke": 2, "quick": 1, "paper": 1}
     cost = {"smoke": "seconds", "quick": "seconds", "paper": "10 s"}
@@ -27,12 +36,6 @@ class StsBound(SelectionStudy):
         "Exact descent on the population loss, κ = ½, one-hot encodings, zero first weights: nothing is trained. The "
         "time that descent takes is inversely proportional to η, so the curves are shifted copies of each other.",
     )
-
-    def panels(self, preset: str) -> tuple[Panel, ...]:
-        return (
-            Panel(title="loss", score="validation", log_steps=True),
-            Panel(title="1/loss", score="validation", inverse=True, log_steps=True),
-        )
 
     def cases(self, task: str, preset: str) -> list[Case]:
         protocol = PROTOCOLS[preset]

@@ -9,10 +9,22 @@ which scale, the factor of the loss, and whether encodings change with every sam
 
 import dataclasses
 
-from posattn.studies.core.study import NUMBER, Case, Panel, register
+from posattn.studies.core.case import Case
+from posattn.studies.core.study import register
+from posattn.studies.core.views import Panel, ThroughTraining
 from posattn.studies.selection.protocol import CHOICES, PROTOCOLS, SelectionStudy, selector
 
 STEPS = {"smoke": 8, "quick": 3000, "paper": 20_000}
+
+
+def panels(preset: str) -> tuple[Panel, ...]:
+    protocol = PROTOCOLS[preset]
+    longest = protocol.lengths[-1]
+    return (
+        Panel(title=f"loss, T = {protocol.length}, as trained", score="validation"),
+        Panel(title=f"loss, T = {longest}", score=f"T={longest}"),
+        Panel(title="cosine of W with W*", score="cosine W", share=True, log=False),
+    )
 
 
 @register
@@ -20,6 +32,7 @@ class StsChoices(SelectionStudy):
     name = "sts-choices"
     question = "How does the outcome depend on what no source settles?"
     answers = "what the paper leaves open"
+    view = ThroughTraining(panels=panels)
     choices = {}
     seeds = {"smoke": 2, "quick": 2, "paper": 3}
     cost = {"smoke": "seconds", "quick": "6 min, 2 cores", "paper": "3 min, H200"}
@@ -31,22 +44,10 @@ class StsChoices(SelectionStudy):
         "grow 1/s² times more slowly. “unscaled” has s = 1.",
     )
 
-    def panels(self, preset: str) -> tuple[Panel, ...]:
-        protocol = PROTOCOLS[preset]
-        longest = protocol.lengths[-1]
-        return (
-            Panel(title=f"loss, T = {protocol.length}, as trained", score="validation"),
-            Panel(title=f"loss, T = {longest}", score=f"T={longest}"),
-            Panel(title="cosine of W with W*", score="cosine W", log=False),
-        )
-
     def cases(self, task: str, preset: str) -> list[Case]:
         protocol = dataclasses.replace(PROTOCOLS[preset], steps=STEPS[preset])
         changed = {"defaults": {}} | {
-            f"{name}={value}": {name: value}
-            for name, (_, *others) in CHOICES.items()
-            for value in others
-            if value != NUMBER
+            f"{name}={value}": {name: value} for name, choice in CHOICES.items() for value in choice.values[1:]
         }
         found = [self.case(selector(protocol, "stochastic", values), arm) for arm, values in changed.items()]
         unscaled = selector(protocol, "stochastic", {"keys": "with-query", "query_scale": "1"})

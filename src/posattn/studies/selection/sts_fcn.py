@@ -17,7 +17,10 @@ import torch
 
 from posattn import tasks
 from posattn.nn import FullyConnected, Model, load
-from posattn.studies.core.study import Case, register
+from posattn.studies.core.case import Case
+from posattn.studies.core.points import Row
+from posattn.studies.core.study import register
+from posattn.studies.core.views import Derived
 from posattn.studies.selection.closed_form import Floor
 from posattn.studies.selection.protocol import PROTOCOLS, SelectionStudy, data, sizes
 from posattn.theory.selection import fcn_floor
@@ -41,14 +44,21 @@ FRESH, AT_ONCE = 10, 10_000
 AFTER = {"smoke": (8,), "quick": (256,), "paper": (512, 512)}
 
 
+def final_loss(case: Case, rows: list[Row], weights: Path) -> Mapping[str, float]:
+    """The computed loss, or that of a trained model on fresh samples."""
+    if not case.trial.trained:
+        return {"loss": rows[0]["loss"]}
+    sizes = {name: case.trial.test_sets[0].options[name] for name in ("length", "subset_size", "dim")}
+    return {"loss": fresh_loss(load(weights), sizes, samples=FRESH * rows[0]["evaluation.samples"])}
+
+
 @register
 class StsFcn(SelectionStudy):
     name = "sts-fcn"
     question = "How wide must a network be to select, fully connected or with attention?"
     answers = "theorem on fully connected networks"
-    axis = "width"
+    view = Derived(axis="width", figures=("loss",), derive=final_loss)
     choices = {}
-    figures = ("loss",)
     seeds = {"smoke": 2, "quick": 1, "paper": 3}
     cost = {"smoke": "seconds", "quick": "5 min, 2 cores", "paper": "5 min, H200"}
     notes = (
@@ -86,12 +96,6 @@ class StsFcn(SelectionStudy):
                     trial = self.trial(protocol, encoding, encoding_dim=codes)
                     found.append(self.case(trial, f"selector, {encoding}", x=dim + codes))
         return found
-
-    def derive(self, case: Case, rows: list[dict[str, Any]], weights: Path) -> Mapping[str, float]:
-        if not case.trial.trained:
-            return {"loss": rows[0]["loss"]}
-        sizes = {name: case.trial.test_sets[0].options[name] for name in ("length", "subset_size", "dim")}
-        return {"loss": fresh_loss(load(weights), sizes, samples=FRESH * rows[0]["evaluation.samples"])}
 
 
 @torch.no_grad()

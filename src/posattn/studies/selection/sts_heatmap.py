@@ -9,7 +9,10 @@ block of V grow. The report shows both matrices as pictures, the tables their bl
 
 import dataclasses
 
-from posattn.studies.core.study import Case, Panel, register
+from posattn.studies.core.case import Case
+from posattn.studies.core.points import Level
+from posattn.studies.core.study import register
+from posattn.studies.core.views import Panel, ThroughTraining
 from posattn.studies.selection.protocol import PROTOCOLS, SelectionStudy
 
 #: In the place of the protocol's: the picture does not change any more.
@@ -19,26 +22,33 @@ DEVIATION = 0.05
 BLOCKS = ("W tokens", "W positions", "V tokens", "V positions")
 
 
+PANELS = (
+    *(Panel(title=f"size of {block}", score=f"norm {block}") for block in BLOCKS),
+    *(
+        Panel(
+            title=f"cosine of {matrix} with {matrix}*",
+            score=f"cosine {matrix}",
+            share=True,
+            log=False,
+            level=Level(1.0, "published: → 1"),
+        )
+        for matrix in ("W", "V")
+    ),
+)
+
+
 @register
 class StsHeatmap(SelectionStudy):
     name = "sts-heatmap"
     question = "What is left of random first weights?"
     answers = "Fig. 3"
+    view = ThroughTraining(panels=lambda _: PANELS)
     cost = {"smoke": "seconds", "quick": "2 min, 2 cores", "paper": "2 min, H200"}
     notes = (
         f"First weights are normal with deviation {DEVIATION}. A block's size is the root mean square of its entries; "
         "columns of W that meet x_query = 0 are never used and not held.",
         "Published: only W's position block and V's token block survive.",
     )
-
-    def panels(self, preset: str) -> tuple[Panel, ...]:
-        sizes = tuple(Panel(title=f"size of {block}", score=f"norm {block}") for block in BLOCKS)
-        cosines = tuple(
-            Panel(title=f"cosine of {m} with {m}*", score=f"cosine {m}", log=False, level=1.0,
-                  level_label="published: → 1")
-            for m in ("W", "V")
-        )  # fmt: skip
-        return *sizes, *cosines
 
     def cases(self, task: str, preset: str) -> list[Case]:
         protocol = dataclasses.replace(PROTOCOLS[preset], steps=STEPS[preset])

@@ -7,8 +7,16 @@ Wang et al. 2024, Fig. 2 and Theorem 3: T = 200, q = 3, tested on 250 … 400 to
 places beyond T were never seen; stochastic ones are always new.
 """
 
-from posattn.studies.core.study import Case, Panel, register
-from posattn.studies.selection.protocol import LEVEL, LEVEL_LABEL, PROTOCOLS, SelectionStudy
+from posattn.studies.core.case import Case
+from posattn.studies.core.study import register
+from posattn.studies.core.views import Panel, ThroughTraining
+from posattn.studies.selection.protocol import LONGER, PROTOCOLS, SelectionStudy
+
+
+def panels(preset: str) -> tuple[Panel, ...]:
+    protocol = PROTOCOLS[preset]
+    inside = Panel(title=f"T = {protocol.length}, as trained", score="validation")
+    return inside, *(Panel(title=f"T = {T}", score=f"T={T}", level=LONGER) for T in protocol.lengths)
 
 
 @register
@@ -16,18 +24,12 @@ class StsLength(SelectionStudy):
     name = "sts-length"
     question = "Does a selector trained on T tokens select among more?"
     answers = "Fig. 2, Theorem 3"
+    view = ThroughTraining(panels=panels)
     cost = {"smoke": "seconds", "quick": "3 min, 2 cores", "paper": "2 min, H200"}
     notes = (
         "Published: every fixed encoding ends at 0.15 or more on longer inputs, stochastic ones go to 0. The paper's "
         "loss factor is unknown, so its level is drawn and not compared.",
     )
-
-    def panels(self, preset: str) -> tuple[Panel, ...]:
-        protocol = PROTOCOLS[preset]
-        inside = Panel(title=f"T = {protocol.length}, as trained", score="validation")
-        return inside, *(
-            Panel(title=f"T = {T}", score=f"T={T}", level=LEVEL, level_label=LEVEL_LABEL) for T in protocol.lengths
-        )
 
     def cases(self, task: str, preset: str) -> list[Case]:
         protocol = PROTOCOLS[preset]

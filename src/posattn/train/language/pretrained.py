@@ -64,7 +64,7 @@ def load(name: str, *, new_tokens: int) -> Language:
         raise Unreachable(
             f"model '{name}' cannot be loaded ({_short(error)}): where the hub is out of reach, fetch the model "
             "elsewhere and name a folder that holds its config.json, model.safetensors and tokenizer files, "
-            "posattn run mixed-type --gpt2 FOLDER."
+            "posattn run mixed-type --option gpt2=FOLDER."
         ) from error
     end, longest = tokenizer.eos_token_id, getattr(model.config, "max_position_embeddings", None)
     # In place of the model's own settings, which may sample, punish repetition or stop early.

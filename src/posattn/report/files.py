@@ -1,0 +1,35 @@
+"""The files of a report: tables, figures and the page."""
+
+import os
+from pathlib import Path
+
+from posattn import checks
+from posattn.engine import Store
+from posattn.files import make_folder, write_whole
+from posattn.report.figures import FORMATS, curves, rendered
+from posattn.report.learned import learned
+from posattn.report.page import page
+from posattn.studies.core import table
+from posattn.studies.core.results import Results
+
+
+def write(results: Results, out: str | os.PathLike[str] = "runs") -> Path:
+    """Write a study's report below `out`/reports and return the path of its page."""
+    checks.instance("results", results, Results, fix="pass what posattn.studies.core.results.run gives")
+    folder = Store(out).folder / "reports" / results.study.name
+    make_folder(folder)
+    write_whole(folder / "table.md", table.markdown(results).encode())
+    write_whole(folder / "figures.csv", table.csv(results).encode())
+    figure = curves(results)
+    drawn = {kind: rendered(figure, kind) for kind in FORMATS}
+    for kind, content in drawn.items():
+        write_whole(folder / f"curves.{kind}", content)
+    computed = any(not case.trial.trained for case in results.cases)
+    dotted = "; dotted: computed, not trained" if computed else ""
+    caption = f"Median over seeds with a band from the lowest to the highest; dashed: published{dotted}."
+    pictures = learned(results, out)
+    for name, (_, picture) in pictures.items():
+        write_whole(folder / f"{name}.png", picture)
+    shown = page(results, (caption, drawn["png"]), list(pictures.values()))
+    write_whole(folder / "report.html", shown.encode())
+    return folder / "report.html"
