@@ -340,13 +340,13 @@ CALLS: dict[str, Callable[[], Arguments]] = {
     "theory.selection.fcn_floor": lambda: {"m": 3, **FORMULA},
     "theory.report.about": lambda: {"model": model(**SMALL, bias=False), "samples": 10},
     "studies.get": lambda: {"name": "ood-scale"},
-    "studies.results.run": lambda: {
+    "studies.core.results.run": lambda: {
         "study": studies.get("sts-bound"),
         "preset": "smoke",
         "out": "store",
         "device": "cpu",
         "reporter": Silent(),
     },
-    "studies.results.results": lambda: {"name": "sts-bound", "out": "studied"},
+    "studies.core.results.results": lambda: {"name": "sts-bound", "out": "studied"},
     "report.write": lambda: {"results": Later(lambda: results.results("sts-bound", "studied")), "out": "studied"},
 }
