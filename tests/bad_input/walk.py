@@ -1,12 +1,13 @@
 """Everything a user can call: the public functions, classes and methods, and the commands, with their parameters."""
 
-import importlib
 import inspect
 from collections.abc import Callable, Iterator
 from fnmatch import fnmatch
+from operator import attrgetter
 from types import ModuleType
 from typing import Any
 
+import posattn
 from posattn.nn import Architecture, Model
 
 #: Where users find things. A module without `__all__` offers what it defines.
@@ -71,6 +72,8 @@ EXEMPT = {
     "compile.Certificate": "what `verify` answers",
     "compile.Certificate.sealed": "called by `verify` and `load`",
     "compile.Compiled": "what `compile` answers",
+    "compile.Round.problems": "called by `Program` with what it was given",
+    "compile.Round.renamed": "called by `Program.then` with names of its own",
     "theory.bounds.Terms": "what `terms` answers",
     "theory.homogeneity.Interval*": "what `interval` answers",
     "theory.homogeneity.Prediction": "what `predict` answers",
@@ -94,7 +97,7 @@ def public() -> dict[str, Callable[..., Any]]:
     """Every public callable by its name below `posattn`, methods as `nn.GPT.forward`."""
     found: dict[str, Callable[..., Any]] = {}
     for module in MODULES:
-        offered(importlib.import_module(f"posattn.{module}"), module, found)
+        offered(attrgetter(module)(posattn), module, found)  # as users reach it: compile.library is one of its rooms
     return {name: value for name, value in found.items() if not any(fnmatch(name, pattern) for pattern in EXEMPT)}
 
 

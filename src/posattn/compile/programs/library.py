@@ -24,6 +24,22 @@ from posattn.compile.programs.scans import cummax, cummin, cumsum, max_subarray,
 from posattn.compile.programs.sorting import argsort, cummedian, sort
 from posattn.errors import require, unknown
 
+__all__ = [
+    "PROGRAMS",
+    "argsort",
+    "broadcast",
+    "cummax",
+    "cummedian",
+    "cummin",
+    "cumsum",
+    "fetch",
+    "get",
+    "max_subarray",
+    "permute",
+    "reduce",
+    "sort",
+]
+
 PROGRAMS: dict[str, Callable[..., Program]] = {
     "cumsum": cumsum,
     "cummin": cummin,
