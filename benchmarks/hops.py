@@ -54,7 +54,7 @@ def entered(work: Callable[[], object]) -> set[Hop]:
     finally:
         sys.setprofile(None)
         threading.setprofile(None)
-    ours = [code for code in found if code.co_filename.startswith(HOUSE)]
+    ours = [code for code in found if code.co_filename.startswith(HOUSE) and code.co_filename.endswith(".py")]
     # The body of a class or a module is not optimised code, and <lambda>, <listcomp> and the like have no name.
     named = [code for code in ours if code.co_flags & CO_OPTIMIZED and not code.co_name.startswith("<")]
     return {(code.co_filename.removeprefix(HOUSE), code.co_qualname) for code in named}
