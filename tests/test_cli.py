@@ -578,6 +578,15 @@ def test_a_language_model_that_is_not_run_need_not_be_there(run: Any, tmp_path: 
     assert run("run", "mixed-type", *options, "--option", f"gpt2={tmp_path / 'missing'}").code == 0
 
 
+def test_a_constant_with_which_the_bound_is_beyond_floats_is_refused(run: Any) -> None:
+    file = Path(posattn.zoo.__file__).parent / "weights" / "sort-homogeneous.safetensors"
+    for options in ([], ["--json"]):
+        ended = run("bounds", file, "--constant", "1e308", *options)
+        assert (ended.code, ended.out) == (2, "")
+        assert "--constant 1e+308" in ended.err
+        assert "smaller" in ended.err
+
+
 # ---- narrow terminals
 
 
