@@ -130,7 +130,7 @@ def test_ctrl_c_says_what_is_lost_and_how_to_go_on(tmp_path, monkeypatch):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(language, "fine_tune", stopped)
-    with pytest.raises(engine.Interrupted, match=r"tiny on mixed-min, which begins anew .*same command"):
+    with pytest.raises(engine.Interrupted, match=r"fine-tuning tiny on mixed-min, which begins anew .*same command"):
         fine_tuned(reading(), tmp_path)
     assert os.listdir(tmp_path) == ["store.json"]
 

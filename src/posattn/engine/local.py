@@ -98,8 +98,8 @@ class LocalEngine:
                 )
         except KeyboardInterrupt as stop:
             raise Interrupted(
-                f"stopped during {trial.title}, which begins anew next time. Run the same command again to go on; what "
-                "is finished is kept.",
+                f"stopped while {trial.verb} {trial.title}, which begins anew next time. Run the same command again to "
+                "go on; what is finished is kept.",
                 stop.signal if isinstance(stop, Interrupted) else signal.SIGINT,
             ) from None
         finally:

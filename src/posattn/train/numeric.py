@@ -10,7 +10,7 @@ from torch import Tensor
 from posattn import tasks
 from posattn.errors import PosattnError, require, unknown
 from posattn.nn import Positional, Standard
-from posattn.tasks.numeric import TASKS, NumericTask
+from posattn.tasks.numeric import NumericTask
 from posattn.train.fleet.data import draw
 from posattn.train.fleet.evaluate import Score
 from posattn.train.options import TestSet
@@ -26,8 +26,8 @@ RANGE = 2.0
 def numeric_task(name: str) -> NumericTask:
     """The task of this name, which must be one on lists of numbers."""
     found = tasks.get(name)
-    if not any(found.name == numeric.name for numeric in TASKS):
-        names = ", ".join(numeric.name for numeric in TASKS)
+    if not isinstance(found, NumericTask):
+        names = ", ".join(name for name, task in tasks.REGISTRY.items() if isinstance(task, NumericTask))
         raise PosattnError(f"task '{name}' is not a list of numbers: this command takes {names}.")
     return found
 

@@ -40,6 +40,8 @@ class Runnable(ABC):
 
     #: Whether something is learned. What is computed is drawn otherwise in figures, and cannot diverge.
     trained: ClassVar[bool] = True
+    #: What is done to it, as messages say it.
+    verb: ClassVar[str] = "training"
     #: Whether those of one shape train as one fleet (`posattn.train.fleet`); the others run by themselves.
     batched: ClassVar[bool] = False
 

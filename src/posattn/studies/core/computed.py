@@ -16,6 +16,7 @@ class Computed(Runnable):
     """A trial whose scores are computed: a frozen dataclass, kept in the store like any other trial."""
 
     trained: ClassVar[bool] = False
+    verb: ClassVar[str] = "computing"
     kind: ClassVar[str]
 
     def __init_subclass__(cls, **kwargs: Any) -> None:

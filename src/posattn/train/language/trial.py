@@ -26,6 +26,7 @@ class LanguageTrial(Runnable):
     """
 
     kind: ClassVar[str] = "language"
+    verb: ClassVar[str] = "fine-tuning"
 
     task: str
     samples: int
