@@ -5,7 +5,6 @@ import re
 import numpy as np
 import pytest
 import torch
-from posattn.nn.functional import affine
 
 from posattn import PosattnError, PositionalTransformer
 from posattn.compile import compile, library
@@ -14,7 +13,6 @@ from posattn.compile.interpreter import run, trace
 from posattn.compile.lowering.lower import Lowered, lower
 from posattn.compile.lowering.ranges import register_bounds
 from posattn.compile.program import Program, Round, reads
-from posattn.nn.numeric import layer
 
 from . import trees
 
@@ -29,15 +27,8 @@ def computed(lowered: Lowered, inputs: np.ndarray) -> np.ndarray:
 
 def states(lowered: Lowered, inputs: np.ndarray) -> list[torch.Tensor]:
     """The state after the encoder and after every layer: (batch, nodes, embed_dim)."""
-    architecture, p = lowered.model.architecture, lowered.model.replica()
-    with torch.no_grad():
-        attention = architecture.attention(p, architecture.nodes)
-        state = affine(p, "encoder", architecture.inputs(p, torch.from_numpy(inputs)[None]))
-        held = [state[0]]
-        for index in range(architecture.depth):
-            state = layer(p, index, state, attention[:, index].unsqueeze(1))
-            held.append(state[0])
-    return held
+    *held, _ = lowered.model.trace(torch.from_numpy(inputs))
+    return [step.state for step in held]
 
 
 def test_compiled_programs_equal_a_loop_over_nodes_exactly():
@@ -85,7 +76,7 @@ def test_a_compiled_model_is_a_positional_transformer_without_biases():
     lowered = lower(library.sort(5), domain=10)
     assert isinstance(lowered.model, PositionalTransformer)
     assert not lowered.model.architecture.bias
-    biases = {name: held for name, held in lowered.model.state_dict().items() if "bias" in name}
+    biases = {name: held for name, held in lowered.model.weights().items() if "bias" in name}
     assert set(biases) <= {"query_bias", "key_bias"}
     assert all((held == 0).all() for held in biases.values())
     assert lowered.registers[: len(library.sort(5).registers)] == library.sort(5).registers

@@ -9,7 +9,7 @@ import torch
 
 from posattn.compile.lowering import positions as encodings
 from posattn.compile.lowering.positions import SINK, Pattern, Positions, affine, choose
-from posattn.nn import ExactPositional
+from posattn.nn import ExactPositional, model_of
 
 BUILDERS = {
     "one-hot": encodings._one_hot,
@@ -50,8 +50,9 @@ def attention(held: Positions, patterns: Sequence[Pattern], nodes: int, dtype: t
         "query_bias": bias,
         "key_bias": bias,
     }
-    params = {name: torch.from_numpy(value).to(dtype).unsqueeze(0) for name, value in weights.items()}
-    return architecture.attention(params, nodes)[0, :, 0]
+    given = {name: torch.from_numpy(value).to(dtype) for name, value in weights.items()}
+    rest = {name: tensor.to(dtype) for name, tensor in architecture.init(torch.Generator()).items()}
+    return model_of(architecture, rest | given).attention()[:, 0]
 
 
 def selects(held: Positions, patterns: Sequence[Pattern], nodes: int, dtype: torch.dtype, *, sink: bool) -> bool:
