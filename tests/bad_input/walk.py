@@ -1,13 +1,13 @@
 """Everything a user can call: the public functions, classes and methods, and the commands, with their parameters."""
 
-import importlib
 import inspect
+import pkgutil
 from collections.abc import Callable, Iterator
 from fnmatch import fnmatch
 from types import ModuleType
 from typing import Any
 
-from posattn.nn import Architecture, Model
+from posattn.nn import Architecture
 
 #: Where users find things. A module without `__all__` offers what it defines.
 MODULES = (
@@ -29,7 +29,7 @@ MODULES = (
     "theory.selection",
     "theory.report",
     "studies",
-    "studies.results",
+    "studies.core.results",
     "report",
 )
 
@@ -38,6 +38,23 @@ EXEMPT = {
     "nn.Architecture": "abstract",
     "nn.Model": "abstract; test_python calls it",
     "nn.NumericModel": "abstract",
+    "nn.Step": "what `trace` answers",
+    **{
+        f"nn.*.{method}": "called by the constructor or by `forward`, which checks what it was given"
+        for method in (
+            "build",
+            "layer",
+            "checked",
+            "check_length",
+            "check_encoding",
+            "check_places",
+            "rows",
+            "inputs",
+            "embedded",
+            "encodings",
+            "e_query",
+        )
+    },
     "tasks.Task*": "abstract",
     "studies.Study*": "abstract; `studies.get` gives one, and the commands choose from it",
     "tasks.KHopInputs": "a plain tuple, checked by the task and the model that take it",
@@ -71,8 +88,8 @@ EXEMPT = {
     "theory.selection.Gradient": "what `gradient` answers",
     "theory.selection.Trajectory": "what `trajectory` answers",
     "studies.Case*": "made by a study",
-    "studies.results.Point": "what `results` answers",
-    "studies.results.Results": "what `results` answers",
+    "studies.core.results.Point": "what `results` answers",
+    "studies.core.results.Results": "what `results` answers",
     "report.page": "made from results by `report.write`",
     "report.curves": "made from results by `report.write`",
     "report.rendered": "made from results by `report.write`",
@@ -85,7 +102,7 @@ def public() -> dict[str, Callable[..., Any]]:
     """Every public callable by its name below `posattn`, methods as `nn.GPT.forward`."""
     found: dict[str, Callable[..., Any]] = {}
     for module in MODULES:
-        offered(importlib.import_module(f"posattn.{module}"), module, found)
+        offered(pkgutil.resolve_name(f"posattn.{module}"), module, found)
     return {name: value for name, value in found.items() if not any(fnmatch(name, pattern) for pattern in EXEMPT)}
 
 
@@ -127,11 +144,9 @@ def methods(owner: type) -> Iterator[tuple[str, Callable[..., Any]]]:
 
 
 def parameters(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
-    """What it takes, `*inputs` and `**options` included, without self. A model also takes what describes it."""
+    """What it takes, `*inputs` and `**options` included, without self."""
     try:
         taken = dict(inspect.signature(function).parameters)
     except ValueError:  # an exception of ours
         return {}
-    if inspect.isclass(function) and issubclass(function, Model):
-        taken = parameters(function.describes) | taken
     return {name: parameter for name, parameter in taken.items() if name not in ("self", "cls")}
