@@ -14,19 +14,21 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 import torch
+from torch import Tensor
 
+from posattn.nn.fast import gpt
 from posattn.studies.positional import khop
 from posattn.train import Fleet
 
 SEEDS, STEPS = 3, 100
 
 
-def fleet(layers: int, *, positional: bool, form: str = "fused") -> Iterator[int]:
+def fleet(layers: int, *, positional: bool, form: Callable[..., Tensor] = gpt.fused) -> Iterator[int]:
     """The steps of a fleet that has taken its first ones."""
     trial = khop.trial("khop", "paper", layers=layers, positional=positional, gelu="tanh")
     trial = dataclasses.replace(trial, data=dataclasses.replace(trial.data, samples=6400))
     made = Fleet([dataclasses.replace(trial, seed=seed) for seed in range(SEEDS)], device="cuda")
-    made.forward = getattr(made.parameters.architecture, form)
+    made.forward = partial(form, made.parameters.architecture)
     steps = made.run()
     for _ in range(10):
         next(steps)
@@ -49,7 +51,7 @@ def milliseconds(step: Callable[[], object]) -> float:
 
 def main() -> None:
     for positional, layers in ((False, 3), (True, 4), (True, 8)):
-        plain, fused = (fleet(layers, positional=positional, form=form) for form in ("forward", "fused"))
+        plain, fused = (fleet(layers, positional=positional, form=form) for form in (gpt.joined, gpt.fused))
         before, after = (milliseconds(partial(next, steps)) for steps in (plain, fused))
         name = "positional" if positional else "standard"
         print(f"{name}, {layers} layers × {SEEDS}: {before:.2f} ms, fused {after:.2f} ms, {before / after:.2f} times")

@@ -22,7 +22,7 @@ def loop(models: list) -> list[tuple[float, float]]:
     for model in models:
         spectral, column = 0.0, 0.0
         for name in (*LAYER_MAPS, "encoder", "decoder"):
-            weight = getattr(model, f"{name}_weight", None)
+            weight = model.weights().get(f"{name}_weight")
             if weight is None:
                 continue
             for matrix in weight.reshape(-1, *weight.shape[-2:]):

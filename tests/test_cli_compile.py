@@ -320,7 +320,7 @@ RUNNING = {
     "no permutation": ("fetch", ["1:0", "2:0", "3:1"], ["'from' of sample 0 is 0, 0, 1"]),
     "too short": ("fetch", ["1:0", "2:1"], ["2 numbers", "works on exactly 3"]),
     "one input of two": ("fetch", [1, 2, 3], ["takes (batch, length, 2)"]),
-    "trained, too long": ("trained", [1, 2, 3, 4, 5, 6], ["length 6 and the model 5"]),
+    "trained, too long": ("trained", [1, 2, 3, 4, 5, 6], ["length 6 and the one-hot encoding of the model 5"]),
     "trained, two inputs": ("trained", ["1:2"], ["takes (batch, length, 1)"]),
     "no numbers": ("text", [1, 2], ["holds a model for tokens or text", "models for numbers"]),
 }

@@ -45,7 +45,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     model.save(folder / "trained")
     for name, value in (("nan", math.nan), ("huge", 1e30)):
         with torch.no_grad():
-            dict(model.named_parameters())["encoder_weight"].fill_(value)
+            model.encoder.weight.fill_(value)
         model.save(folder / name)
     posattn.GPT(length=5, embed_dim=6).save(folder / "gpt")
     return {path.name.split(".")[0]: path for path in folder.iterdir()}

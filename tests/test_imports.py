@@ -95,7 +95,7 @@ def test_imports_point_one_way(path: Path) -> None:
     ("line", "found"),
     [
         ("import posattn", {"posattn"}),
-        ("import posattn.nn.functional as p", {"nn"}),
+        ("import posattn.nn.rotary as p", {"nn"}),
         ("from posattn import __version__, tasks", {"posattn", "tasks"}),
         ("from posattn.train.fleet.fleet import Fleet", {"train"}),
         ("def f():\n    from posattn.cli import main", {"cli"}),

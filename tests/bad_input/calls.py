@@ -117,6 +117,8 @@ class Silent(engine.Reporter):
 
 X = torch.zeros(2, 4, 1)
 TOKENS = torch.zeros(2, 3, dtype=torch.int64)
+CHARACTERS, EIGHT = torch.zeros(2, 90, dtype=torch.int64), torch.zeros(2, 8)
+NUMERIC = ("PositionalTransformer", "ExactPositionalTransformer", "HybridTransformer", "StandardTransformer")
 CHOSEN = torch.zeros(2, 6, 2), torch.tensor([[0, 1], [2, 3]]), torch.tensor([5, 6])
 NUMERIC_LOSS = {"prediction": X, "target": X + 1}
 WEIGHTS = {"architecture": SIZES, "p": model(**SMALL).replica()}
@@ -165,17 +167,33 @@ CALLS: dict[str, Callable[[], Arguments]] = {
     **dict.fromkeys(("nn.FullyConnected", "nn.FullyConnectedNetwork"), lambda: {"length": 6, "dim": 2, "widths": (3,)}),
     **dict.fromkeys(("nn.Selector", "nn.SelectorTransformer"), lambda: dict(SELECTION)),
     "nn.GPT.forward": lambda: {"self": model("GPT", length=4, embed_dim=4, heads=2, layers=1), "tokens": TOKENS},
-    "nn.GPT.check": lambda: {"self": small(), "inputs": (X,)},
-    "nn.GPT.run": lambda: {"self": small(), "inputs": (X,)},
+    "nn.GPT.check": lambda: {"self": model("GPT", length=4, embed_dim=4, heads=2, layers=1), "inputs": (TOKENS,)},
+    "nn.GPT.trace": lambda: {"self": small(), "inputs": (X,)},
     "nn.GPT.save": lambda: {"self": small(), "path": "model.safetensors"},
     "nn.FullyConnectedNetwork.forward": lambda: (
         {"self": model("FullyConnectedNetwork", length=6, dim=2, widths=(3,))} | selection_inputs()
     ),
-    "nn.ExactPositionalTransformer.forward": lambda: {"self": small(), "x": X, "encoding": torch.eye(5)},
-    "nn.MixedPositionalTransformer.forward": lambda: {
+    "nn.FullyConnectedNetwork.check": lambda: {
+        "self": model("FullyConnectedNetwork", length=6, dim=2, widths=(3,)),
+        "inputs": CHOSEN,
+    },
+    **{
+        f"nn.{name}.forward": lambda name=name: {"self": small(name), "x": X, "encoding": torch.eye(5)}
+        for name in NUMERIC
+    },
+    **{f"nn.{name}.check": lambda name=name: {"self": small(name), "inputs": (X,)} for name in NUMERIC[1:3]},
+    "nn.ExactPositionalTransformer.attention": lambda: {"self": small(), "length": 3},
+    **{
+        f"nn.{name}.forward": lambda name=name: {
+            "self": model(name, **MIXED),
+            "characters": CHARACTERS,
+            "numbers": EIGHT,
+        }
+        for name in ("MixedPositionalTransformer", "MixedStandardTransformer")
+    },
+    "nn.MixedPositionalTransformer.check": lambda: {
         "self": model("MixedPositionalTransformer", **MIXED),
-        "characters": torch.zeros(2, 90, dtype=torch.int64),
-        "numbers": torch.zeros(2, 8),
+        "inputs": (CHARACTERS, EIGHT),
     },
     "nn.RandomPlacesTransformer.forward": lambda: {
         "self": small("RandomPlacesTransformer"),

@@ -8,7 +8,7 @@ from types import ModuleType
 from typing import Any
 
 import posattn
-from posattn.nn import Architecture, Model
+from posattn.nn import Architecture
 
 #: Where users find things. A module without `__all__` offers what it defines.
 MODULES = (
@@ -39,6 +39,23 @@ EXEMPT = {
     "nn.Architecture": "abstract",
     "nn.Model": "abstract; test_python calls it",
     "nn.NumericModel": "abstract",
+    "nn.Step": "what `trace` answers",
+    **{
+        f"nn.*.{method}": "called by the constructor or by `forward`, which checks what it was given"
+        for method in (
+            "build",
+            "layer",
+            "checked",
+            "check_length",
+            "check_encoding",
+            "check_places",
+            "rows",
+            "inputs",
+            "embedded",
+            "encodings",
+            "e_query",
+        )
+    },
     "tasks.Task*": "abstract",
     "studies.Study*": "abstract; `studies.get` gives one, and the commands choose from it",
     "tasks.KHopInputs": "a plain tuple, checked by the task and the model that take it",
@@ -139,11 +156,9 @@ def methods(owner: type) -> Iterator[tuple[str, Callable[..., Any]]]:
 
 
 def parameters(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
-    """What it takes, `*inputs` and `**options` included, without self. A model also takes what describes it."""
+    """What it takes, `*inputs` and `**options` included, without self."""
     try:
         taken = dict(inspect.signature(function).parameters)
     except ValueError:  # an exception of ours
         return {}
-    if inspect.isclass(function) and issubclass(function, Model):
-        taken = parameters(function.describes) | taken
     return {name: parameter for name, parameter in taken.items() if name not in ("self", "cls")}

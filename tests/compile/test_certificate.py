@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 
+from nn.oracle import reweighted
 from posattn import PosattnError
 from posattn.compile import Certificate, Compiled, Program, Round, call, compile, library, product, word
 from posattn.compile import verify as verifying
@@ -34,10 +35,7 @@ ORACLES: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 
 def changed(made: Compiled, change: Callable[[dict[str, torch.Tensor]], Any]) -> Compiled:
     """The same with other weights."""
-    model = copy.deepcopy(made.model)
-    with torch.no_grad():
-        change(dict(model.named_parameters()) | dict(model.named_buffers()))
-    return dataclasses.replace(made, model=model)
+    return dataclasses.replace(made, model=reweighted(made.model, change))
 
 
 def disagreement(made: Compiled, inputs: np.ndarray, oracle: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:

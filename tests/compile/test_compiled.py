@@ -410,7 +410,7 @@ def test_weights_that_changed_since_they_were_verified_are_not_saved_with_that_c
     whole = saved.read_bytes()
     made = load(saved)
     with torch.no_grad():
-        made.model.get_parameter("mlp_out_weight").mul_(2)
+        made.model.get_parameter("layers.0.mlp_out.weight").mul_(2)
     with pytest.raises(PosattnError, match="verify it again"):
         made.save(saved)
     assert saved.read_bytes() == whole
@@ -450,9 +450,8 @@ def test_a_trained_model_is_no_compiled_program(tmp_path):
 
 def test_notes_stand_in_the_header_beside_the_architecture(tmp_path):
     model = PositionalTransformer(length=4, embed_dim=4, hidden_dim=3, layers=1)
-    tensors = {**dict(model.named_parameters()), **dict(model.named_buffers())}
-    write_weights(tmp_path / "plain", model.architecture, tensors)
-    write_weights(tmp_path / "noted", model.architecture, tensors, notes={"by": "Žofie “&”\n"})
+    write_weights(tmp_path / "plain", model.architecture, model.weights())
+    write_weights(tmp_path / "noted", model.architecture, model.weights(), notes={"by": "Žofie “&”\n"})
     plain, noted = read_header(tmp_path / "plain"), read_header(tmp_path / "noted")
     assert plain == {"posattn": "1", "architecture": model.architecture.to_json()}
     assert noted == plain | {"by": "Žofie “&”\n"}

@@ -58,7 +58,8 @@ def stirred(model: Any, seed: int = 0) -> Any:
 
 def reweighted(model: Any, edit: Callable[[Params], Any]) -> Any:
     """The model with weights that `edit` changed, in place and in the stacked layout."""
-    weights = {name: tensor.detach().clone() for name, tensor in model.weights().items()}
+    lying = torch.contiguous_format
+    weights = {name: tensor.detach().clone(memory_format=lying) for name, tensor in model.weights().items()}
     edit(weights)
     return model_of(model.architecture, weights)
 

@@ -79,6 +79,12 @@ def test_an_unknown_ablation_is_told_the_nearest():
         ablation("M33")
 
 
+@pytest.mark.parametrize("name", ABLATIONS)
+def test_an_unknown_option_is_told_the_nearest(name):
+    with pytest.raises(PosattnError, match=f"unknown option of ablation {name} 'lenght': did you mean 'length'"):
+        ablation(name, lenght=4)
+
+
 @pytest.mark.parametrize(("name", "option"), [("M1", "constants"), ("M2", "append_encoding"), ("M4", "rotary")])
 def test_what_makes_an_ablation_cannot_be_overridden(name, option):
     with pytest.raises(PosattnError, match=f"{option}='x': ablation {name}"):

@@ -1,5 +1,7 @@
 """Hardening: reads in place of attention, with the same output to the last bit."""
 
+from typing import Any
+
 import pytest
 import torch
 
@@ -89,14 +91,17 @@ def test_the_first_node_that_reads_several_is_named(layer, head, node):
             selected(spread)
 
 
+@pytest.mark.usefixtures("as_users_run_it")
 def test_bad_input_is_refused_as_by_the_model():
     hard = compile(library.get("sort", 4)).model.harden()
-    for x in (
+    given: tuple[Any, ...] = (
         torch.zeros(1, 3, 1),
         torch.zeros(1, 5, 1),
         torch.full((1, 4, 1), torch.inf),
         torch.zeros(1, 4, 1).double(),
-    ):
+        [[[0.0]]],
+    )
+    for x in given:
         with pytest.raises(PosattnError):
             hard(x)
 

@@ -10,7 +10,7 @@ import torch
 
 from posattn.compile import compile, library
 from posattn.errors import PosattnError
-from posattn.nn import GPT, PositionalTransformer, StandardTransformer
+from posattn.nn import GPT, Model, PositionalTransformer, StandardTransformer
 from posattn.theory import bounds, report
 from posattn.theory.bounds import Terms, terms
 
@@ -21,9 +21,9 @@ def model(cls: type = PositionalTransformer, **options: object) -> PositionalTra
     return cls(**SIZES, **options, generator=torch.Generator().manual_seed(0))
 
 
-def largest(module: torch.nn.Module, norm: object) -> float:
+def largest(module: Model[Any], norm: object) -> float:
     found = []
-    for name, weight in module.named_parameters():
+    for name, weight in module.weights().items():
         if name.endswith("_weight") and not name.startswith(("query", "key")):
             matrices = weight.detach().double().numpy().reshape(-1, *weight.shape[-2:])
             found += [norm(matrix) for matrix in matrices]  # type: ignore[operator]
@@ -101,7 +101,7 @@ def test_of_weights_that_are_no_numbers_nothing_is_said() -> None:
     for broken in (math.nan, math.inf):
         lost = model()
         with torch.no_grad():
-            next(lost.parameters()).view(-1)[0] = broken
+            lost.encoder.weight[0, 0] = broken
         with pytest.raises(PosattnError, match=r"tensor 'encoder_weight' holds NaN or infinite.*lower learning rate"):
             report.about(lost, samples=100)
 

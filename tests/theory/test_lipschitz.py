@@ -8,6 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from nn import oracle
 from posattn.compile import compile, library
 from posattn.errors import PosattnError
 from posattn.nn import PositionalTransformer, StandardTransformer
@@ -24,9 +25,9 @@ def tiny(seed: int = 0, **options: object) -> PositionalTransformer:
 
 
 def operators(model: PositionalTransformer) -> list[np.ndarray]:
-    """The linear maps between ReLUs as whole matrices, from unit vectors through the plain form's own parts."""
+    """The linear maps between ReLUs as whole matrices, from its weights and attention."""
     sizes, p = model.architecture, {name: t.detach() for name, t in model.replica().items()}
-    attention = sizes.attention(p, sizes.nodes)[0].numpy()
+    attention = model.attention().detach().numpy()
 
     def weight(name: str, layer: int) -> np.ndarray:
         return p[f"{name}_weight"][0, layer].numpy()
@@ -79,9 +80,7 @@ def test_between_the_bounds_lies_the_largest_slope_of_any_activation_pattern(see
 def test_the_lower_bound_is_the_norm_of_the_jacobian_where_it_says(options: dict[str, int]) -> None:
     model = tiny(5, **options)
     found = lower(model, generator=torch.Generator().manual_seed(0))
-    jacobian = torch.autograd.functional.jacobian(
-        lambda x: model.architecture.plain(model.replica(), x[None, None])[0, 0], found.at
-    )
+    jacobian = torch.autograd.functional.jacobian(lambda x: model(x[None])[0], found.at)
     assert isinstance(jacobian, torch.Tensor)
     side = found.at.numel()
     wanted = torch.linalg.matrix_norm(jacobian.reshape(-1, side), 2).item()
@@ -116,16 +115,15 @@ def test_constants_do_not_count_as_inputs() -> None:
 
 
 def _first(model: PositionalTransformer) -> np.ndarray:
-    p = {name: t.detach() for name, t in model.replica().items()}
+    p = {name: t.detach() for name, t in model.weights().items()}
     x = torch.zeros(2, 2, 1, dtype=torch.float64)
     x[0, 0], x[1, 1] = 1.0, 1.0
-    sizes = model.architecture
 
     def pre(batch: torch.Tensor) -> np.ndarray:
-        state = torch.nn.functional.linear(sizes.inputs(p, batch[None])[0], p["encoder_weight"][0].T)
-        attention = sizes.attention(p, 3)[0, 0, 0]
-        read = attention @ (state @ p["value_weight"][0, 0]) @ p["output_weight"][0, 0]
-        return (torch.cat([state, read], -1) @ p["mlp_in_weight"][0, 0]).flatten(1).numpy()
+        nodes = torch.cat([torch.nn.functional.pad(batch, (0, 0, 0, 1)), p["constants"].expand(2, -1, -1)], dim=-1)
+        state = nodes @ p["encoder_weight"]
+        read = model.attention().detach()[0, 0] @ (state @ p["value_weight"][0]) @ p["output_weight"][0]
+        return (torch.cat([state, read], -1) @ p["mlp_in_weight"][0]).flatten(1).numpy()
 
     return (pre(x) - pre(torch.zeros_like(x))).T
 
@@ -161,7 +159,5 @@ def test_bad_input_is_one_clear_error(options: dict[str, float], words: str) -> 
 def test_every_map_of_a_deeper_mlp_counts() -> None:
     model = tiny(mlp_layers=4)
     before = upper(model)
-    with torch.no_grad():
-        model.get_parameter("mlp_middle_weight").mul_(10)
-    after = upper(model)
+    after = upper(oracle.reweighted(model, lambda w: w["mlp_middle_weight"].mul_(10)))
     assert after.layers == pytest.approx([100 * factor for factor in before.layers], rel=1e-9)

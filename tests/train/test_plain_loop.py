@@ -1,6 +1,6 @@
-"""A fleet does what the loop that one writes first does: the plain model, torch.optim, torch's schedule."""
+"""A fleet does what the loop that one writes first does: the model itself, torch.optim, torch's schedule."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -15,8 +15,7 @@ from posattn.train import Fleet, Trial
 from .small import SHARP, SUMMANDS, difference, shake, small_trial
 
 #: The matrices of linear maps, which weight decay is for; biases and embeddings are spared.
-MAPS = ["encoder", "query", "key", "value", "output", "mlp_in", "mlp_middle", "mlp_out", "decoder"]
-DECAYED = [f"{name}_weight" for name in MAPS]
+MAPS = {"encoder", "query", "key", "value", "output", "mlp_in", "mlp_middle", "mlp_out", "decoder"}
 KHOP: dict[str, Any] = {
     "task": "khop",
     "task_options": {"characters": 9},
@@ -30,17 +29,18 @@ POSITIONAL_KHOP: dict[str, Any] = KHOP | {"model": GPTArchitecture(length=10, em
 
 
 class PlainLoop:
-    """One model trained as its trial says, with nothing of posattn but the model's plain form."""
+    """One model trained as its trial says, with nothing of posattn but the model."""
 
     def __init__(self, trial: Trial, first: dict[str, Tensor]) -> None:
         o = self.o = trial.optimiser
         self.model = model_of(trial.model, first)
-        plain = type(trial.model) in (Positional, Standard)  # the others have one form
-        self.form: Callable[..., Tensor] = getattr(trial.model, "plain" if plain else "forward")
-        named = dict(self.model.named_parameters())
+        decayed, spared = [], []
+        for name, tensor in self.model.named_parameters():
+            matrix = name.endswith(".weight") and not MAPS.isdisjoint(name.split("."))
+            (decayed if matrix else spared).append(tensor)
         groups: list[dict[str, Any]] = [
-            {"params": [named[name] for name in DECAYED if name in named], "weight_decay": o.weight_decay},
-            {"params": [tensor for name, tensor in named.items() if name not in DECAYED], "weight_decay": 0.0},
+            {"params": decayed, "weight_decay": o.weight_decay},
+            {"params": spared, "weight_decay": 0.0},
         ]
         self.optimiser: torch.optim.Optimizer
         if o.name == "sgd":
@@ -58,7 +58,7 @@ class PlainLoop:
         self.batches = trial.data.batches
 
     def step(self, inputs: list[Tensor], target: Tensor) -> None:
-        prediction = self.form(self.model.replica(), *(x.unsqueeze(0) for x in inputs))[0]
+        prediction = self.model(*inputs)
         loss = mse_loss(prediction, target) if target.is_floating_point() else cross_entropy(prediction.mT, target)
         self.optimiser.zero_grad()
         loss.backward()
@@ -72,7 +72,7 @@ class PlainLoop:
             self.plateau.step(sum(self.losses[-self.batches :]) / self.batches)
 
     def weights(self) -> dict[str, Tensor]:
-        return {name: tensor.detach() for name, tensor in self.model.state_dict().items()}
+        return {name: tensor.detach() for name, tensor in self.model.weights().items()}
 
 
 def batches(fleet: Fleet) -> Iterator[list[tuple[list[Tensor], Tensor]]]:

@@ -120,11 +120,11 @@ def run_model(
     rows = torch.tensor([_rows(values)], dtype=torch.float64)
     if "program" in read_header(file):
         made = compiler.load(file)
-        check_finite_weights(f"'{file}'", made.model)
+        check_finite_weights(f"'{file}'", made.model.weights())
         found = made(rows)
     else:
         model = numeric_model(file)
-        check_finite_weights(f"'{file}'", model)
+        check_finite_weights(f"'{file}'", model.weights())
         with torch.no_grad():
             found = model(rows.to(next(model.parameters())))
     if not found.isfinite().all():

@@ -157,7 +157,7 @@ def score_model(
     compiled = "program" in read_header(file)
     answer = compiler.load(file) if compiled else numeric_model(file)
     model = answer.model if isinstance(answer, compiler.Compiled) else answer
-    check_finite_weights(f"'{file}'", model)
+    check_finite_weights(f"'{file}'", model.weights())
     most = model.architecture.length // asked.nodes_per_number
     require(most >= 1, f"'{file}' takes {model.architecture.length} number: too short for task '{task}'.")
     dtype = next(model.parameters()).dtype

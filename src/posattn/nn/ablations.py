@@ -3,10 +3,11 @@
 What varies: which input the nodes see, and what queries and keys are made of (X: values, P: positions).
 """
 
+from inspect import signature
 from typing import Any
 
 from posattn.checks import choice
-from posattn.errors import PosattnError
+from posattn.errors import PosattnError, unknown
 from posattn.nn.hybrid import HybridTransformer
 from posattn.nn.numeric import NumericModel
 from posattn.nn.positional import PositionalTransformer
@@ -29,6 +30,10 @@ def ablation(name: str, **options: Any) -> NumericModel[Any]:
     for option in fixed:
         if option in options:
             raise PosattnError(f"{option}={options[option]!r}: ablation {name} ({summary}) fixes it. Leave it out.")
+    known = [option for option in signature(cls).parameters if option not in fixed]
+    for option in options:
+        if option not in known:
+            raise unknown(f"option of ablation {name}", option, known)
     if name != "M1":
         return cls(**(options | fixed))
     same = {"constants": options.get("encoding", "one-hot"), "constants_dim": options.get("encoding_dim")}

@@ -28,7 +28,7 @@ class ExactPositionalTransformer(PositionalTransformer):
     def forward(
         self, x: Float[Tensor, "batch length in_dim"], *, encoding: Float[Tensor, "nodes width"] | None = None
     ) -> Float[Tensor, "batch length out_dim"]:
-        with torch.autocast(x.device.type, enabled=False):
+        with torch.autocast(self.encoder.weight.device.type, enabled=False):
             return super().forward(x, encoding=encoding)
 
     def check(self, *inputs: Tensor) -> None:

@@ -25,7 +25,7 @@ class HardenedTransformer(nn.Module):
     @torch.no_grad()
     def forward(self, x: Float[Tensor, "batch length in_dim"]) -> Float[Tensor, "batch length out_dim"]:
         """The model's own forward pass, with reads in place of attention."""
-        with torch.autocast(x.device.type, enabled=False):
+        with torch.autocast(self.reads.device.type, enabled=False):
             return self._read(x)
 
     def _read(self, x: Tensor) -> Tensor:

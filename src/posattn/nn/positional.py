@@ -16,6 +16,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from posattn.checks import whole
 from posattn.nn.hardened import HardenedTransformer
 from posattn.nn.numeric import NumericModel
 from posattn.nn.sizes import Numeric
@@ -54,7 +55,9 @@ class PositionalTransformer(NumericModel[Positional]):
 
     def attention(self, length: int | None = None) -> Float[Tensor, "layers heads nodes nodes"]:
         """The attention weights of every layer and head for a length (the model's own); each row sums to 1."""
-        position = self.rows("encoding", self.architecture.length if length is None else length)
+        asked = self.architecture.length if length is None else whole("length", length, least=1)
+        self.check_length(asked, "encoding")
+        position = self.rows("encoding", asked)
         return torch.stack([layer.get_submodule("attention")(position) for layer in self.layers])
 
     def harden(self) -> HardenedTransformer:

@@ -13,7 +13,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from posattn.errors import PosattnError, require
-from posattn.nn.module import values_known
+from posattn.nn.module import Model, values_known
 from posattn.nn.numeric import NumericModel
 from posattn.nn.positional import Positional
 
@@ -41,6 +41,7 @@ class RandomPlacesTransformer(NumericModel[RandomPlaces]):
 
     def check_places(self, x: Tensor, places: Tensor) -> None:
         """Every number has a place, and the model knows it."""
+        Model.check(self, places)
         if places.shape != x.shape[:2] or places.dtype != torch.int64:
             raise PosattnError(
                 f"places are {tuple(places.shape)}, {places.dtype}: the model takes {tuple(x.shape[:2])}, int64, one "

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import safetensors
 import safetensors.torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from posattn.errors import PosattnError, require
 from posattn.files import write_whole
@@ -87,9 +87,9 @@ def _is_float(tensor: Tensor) -> bool:
     return tensor.is_floating_point()
 
 
-def check_finite_weights(what: str, model: nn.Module) -> None:
+def check_finite_weights(what: str, tensors: Params) -> None:
     """Refuse a model whose weights are no numbers: nothing that is computed from them means anything."""
-    for name, tensor in model.state_dict().items():
+    for name, tensor in tensors.items():
         require(
             bool(tensor.isfinite().all()),
             f"{what}: its tensor '{name}' holds NaN or infinite values, as after training that diverged. Train it "

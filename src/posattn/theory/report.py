@@ -44,7 +44,7 @@ def about(
         checks.choice("task that scales with its input", task, homogeneity.TASKS)
     numbers = isinstance(scales, (tuple, list)) and all(homogeneity.redraw_factor(scale) for scale in scales)
     require(numbers, f"scales={scales!r}: give a tuple of numbers, as (2.0, 5.0).")
-    check_finite_weights(f"the {model.architecture.kind} model", model)
+    check_finite_weights(f"the {model.architecture.kind} model", model.weights())
     found = bounds.terms(model, samples=samples, delta=delta, constant=constant)
     facts: Facts = {"model": (found.architecture, f"m = {samples}, δ = {delta:g}, c = {constant:g}, other constants 1")}
     for field in fields(found):

@@ -75,7 +75,7 @@ def test_a_compiled_model_is_a_positional_transformer_without_biases():
     lowered = lower(library.sort(5), domain=10)
     assert isinstance(lowered.model, PositionalTransformer)
     assert not lowered.model.architecture.bias
-    biases = {name: held for name, held in lowered.model.state_dict().items() if "bias" in name}
+    biases = {name: held for name, held in lowered.model.weights().items() if "bias" in name}
     assert set(biases) <= {"query_bias", "key_bias"}
     assert all((held == 0).all() for held in biases.values())
     assert lowered.registers[: len(library.sort(5).registers)] == library.sort(5).registers

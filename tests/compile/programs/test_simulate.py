@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from nn.oracle import reweighted
 from posattn import PosattnError, StandardTransformer
 from posattn.compile import compile, run, serial
 from posattn.compile.programs.simulate import simulate
@@ -29,10 +30,12 @@ def standard(**sizes: Any) -> StandardTransformer:
     """Every weight and bias drawn anew and larger, so that attention is far from uniform and no bias is 0."""
     generator = torch.Generator().manual_seed(7)
     model = StandardTransformer(hidden_dim=5, generator=generator, **sizes)
-    with torch.no_grad():
-        for name, tensor in model.named_parameters():
-            tensor.normal_(0.0, 1.5 if name.startswith(("query", "key")) else 0.6, generator=generator)
-    return model
+
+    def redraw(weights: dict[str, torch.Tensor]) -> None:
+        for name in model.architecture.parameters():
+            weights[name].normal_(0.0, 1.5 if name.startswith(("query", "key")) else 0.6, generator=generator)
+
+    return reweighted(model, redraw)
 
 
 def log(n: int) -> int:
