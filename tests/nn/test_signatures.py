@@ -51,7 +51,7 @@ def test_help_says_what_every_argument_means(kind: str) -> None:
 
 def test_an_argument_that_there_is_not_is_refused() -> None:
     with pytest.raises(TypeError, match="layer"):
-        MODELS["positional"](layer=4)
+        posattn.PositionalTransformer(layer=4)
 
 
 def test_a_type_checker_flags_an_argument_that_there_is_not(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from posattn import PosattnError, engine, published, studies, tasks
+from posattn.engine import training
 from posattn.studies.core import results, table
 from posattn.train.language import fine_tune as language
 from posattn.train.streams import stream
