@@ -50,8 +50,9 @@ def test_help_says_what_every_argument_means(kind: str) -> None:
 
 
 def test_an_argument_that_there_is_not_is_refused() -> None:
+    wrong: dict[str, Any] = {"layer": 4}
     with pytest.raises(TypeError, match="layer"):
-        posattn.PositionalTransformer(layer=4)
+        posattn.PositionalTransformer(**wrong)
 
 
 def test_a_type_checker_flags_an_argument_that_there_is_not(tmp_path: Path) -> None:
