@@ -111,7 +111,7 @@ class Study(ABC):
             if value not in self.choices[name] and not (NUMBER in self.choices[name] and _positive(value)):
                 raise unknown(f"value of option {name}", value, self.choices[name])
         study = copy(self)
-        study.__dict__.pop("_cases", None)
+        vars(study).pop("_cases", None)
         study.chosen_values = {name: value for name, value in values.items() if value != self.choices[name][0]}
         return study
 
@@ -140,7 +140,7 @@ class Study(ABC):
 
     def cases_of(self, task: str, preset: str) -> list[Case]:
         """`cases`, worked out once for each task and preset."""
-        made = self.__dict__.setdefault("_cases", {})
+        made = vars(self).setdefault("_cases", {})
         if (task, preset) not in made:
             made[task, preset] = self.cases(task, preset)
         return made[task, preset]
