@@ -41,6 +41,7 @@ FINE: dict[tuple[str, str], set[str]] = {
     ("compile.Compiled.verify", "seed"): {"0"},
     # a name of one's own
     ("tasks.*Task", "name"): {"misspelt"},
+    ("train.TestSet", "name"): {"misspelt", "''"},
     ("tasks.*Task", "summary"): {"misspelt", "''"},
     ("encodings.register", "name"): {"misspelt"},
     # figures that are not published: an empty list
