@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -52,7 +53,8 @@ def attention(held: Positions, patterns: Sequence[Pattern], nodes: int, dtype: t
     }
     given = {name: torch.from_numpy(value).to(dtype) for name, value in weights.items()}
     rest = {name: tensor.to(dtype) for name, tensor in architecture.init(torch.Generator()).items()}
-    return model_of(architecture, rest | given).attention()[:, 0]
+    model: Any = model_of(architecture, rest | given)
+    return model.attention()[:, 0]
 
 
 def selects(held: Positions, patterns: Sequence[Pattern], nodes: int, dtype: torch.dtype, *, sink: bool) -> bool:
