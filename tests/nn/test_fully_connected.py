@@ -50,8 +50,9 @@ def test_a_networks_bad_sizes_and_inputs_are_one_clear_error() -> None:
     ):
         with pytest.raises(PosattnError, match=words):
             network(*inputs)
+    one: Any = 100
     with pytest.raises(PosattnError, match=r"widths=100: one whole number for every hidden layer, as \(100,\)"):
-        FullyConnectedNetwork(widths=100)
+        FullyConnectedNetwork(widths=one)
 
 
 def test_networks_of_several_widths_train_together_each_as_if_alone() -> None:

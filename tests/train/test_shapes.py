@@ -1,12 +1,13 @@
 """Which trials are one fleet, and which data a model can be trained on: said before anything is trained."""
 
+import functools
 import re
 from typing import Any
 
 import pytest
 
 from posattn import PosattnError
-from posattn.nn import GPTArchitecture, Positional, Standard
+from posattn.nn import GPTArchitecture, Positional, PositionalTransformer, Standard
 from posattn.train import Fleet, shape_key
 
 from .small import score_difference, small_trial
@@ -65,7 +66,7 @@ def test_no_trials_are_no_fleet():
         Fleet([], device="cpu")
 
 
-LONG = "the input has length 9 and the model 5: shorten it, or build the model with length=9"
+LONG = "the input has length 9 and the one-hot encoding of the model 5: shorten it, or build the model with length=9"
 
 
 @pytest.mark.usefixtures("as_users_run_it")
@@ -99,8 +100,14 @@ def test_data_that_does_not_fit_the_model_is_refused_before_training(fields, mes
 
 def test_the_data_of_many_seeds_is_tried_once(monkeypatch):
     counted = []
-    original = Positional.forward
-    monkeypatch.setattr(Positional, "forward", lambda *arguments: counted.append(1) or original(*arguments))
+    original = PositionalTransformer.forward
+
+    @functools.wraps(original)
+    def counting(*given: Any, **options: Any) -> Any:
+        counted.append(1)
+        return original(*given, **options)
+
+    monkeypatch.setattr(PositionalTransformer, "forward", counting)
     model = Positional(length=5, embed_dim=14, layers=1)
     for seed in range(5):
         shape_key(small_trial(model=model, seed=seed))

@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,7 +11,6 @@ import torch
 from posattn.compile.lowering import positions as encodings
 from posattn.compile.lowering.positions import SINK, Pattern, Positions, affine, choose
 from posattn.nn import ExactPositional
-from posattn.nn.fast import positional
 
 BUILDERS = {
     "one-hot": encodings._one_hot,
@@ -51,8 +51,10 @@ def attention(held: Positions, patterns: Sequence[Pattern], nodes: int, dtype: t
         "query_bias": bias,
         "key_bias": bias,
     }
-    params = {name: torch.from_numpy(value).to(dtype).unsqueeze(0) for name, value in weights.items()}
-    return positional.attention(architecture, params, nodes)[0, :, 0]
+    given = {name: torch.from_numpy(value).to(dtype) for name, value in weights.items()}
+    rest = {name: tensor.to(dtype) for name, tensor in architecture.init(torch.Generator()).items()}
+    model: Any = model_of(architecture, rest | given)
+    return model.attention()[:, 0]
 
 
 def selects(held: Positions, patterns: Sequence[Pattern], nodes: int, dtype: torch.dtype, *, sink: bool) -> bool:
