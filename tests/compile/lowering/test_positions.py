@@ -10,7 +10,7 @@ import torch
 
 from posattn.compile.lowering import positions as encodings
 from posattn.compile.lowering.positions import SINK, Pattern, Positions, affine, choose
-from posattn.nn import ExactPositional
+from posattn.nn import ExactPositional, model_of
 
 BUILDERS = {
     "one-hot": encodings._one_hot,
