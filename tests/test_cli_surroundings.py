@@ -389,13 +389,13 @@ def test_files_nested_without_end_are_refused(run: Any, files: dict[str, Path], 
 @pytest.mark.parametrize(
     ("options", "named"),
     [
-        (["--steps", 99999999999999999999], ["steps=99999999999999999999", "below 2⁶³"]),
-        (["--samples", 99999999999999999999], ["samples=99999999999999999999", "below 2⁶³"]),
+        (["--steps", 99999999999999999999], ["steps=99999999999999999999", "larger than 9223372036854775807"]),
+        (["--samples", 99999999999999999999], ["samples=99999999999999999999", "larger than 9223372036854775807"]),
         (
             ["--samples", 10**15],
             ["memory of device 'cpu' is full", "GiB were asked for", "fewer samples", "is kept"],
         ),
-        (["--length", 10**17], ["the memory of device 'cpu' is full", "shorter length"]),
+        (["--length", 10**17], ["the memory is full", "shorter length"]),
     ],
 )
 def test_numbers_beyond_all_measure_are_one_line_and_what_is_finished_is_kept(
@@ -483,7 +483,7 @@ def test_output_that_nobody_takes_ends_a_command_quietly_or_with_one_line(
 
 @pytest.mark.parametrize("encoding", ["ascii", "cp1252"])
 def test_letters_that_the_output_cannot_show_are_written_as_codes(monkeypatch: Any, encoding: str) -> None:
-    for command, code in (["tasks"], 0), ([*SMALL, "--steps", "99999999999999999999"], 2):
+    for command, code in (["tasks"], 0), (["train", "śum"], 2):
         held = [io.BytesIO(), io.BytesIO()]
         streams = [io.TextIOWrapper(buffer, encoding=encoding) for buffer in held]
         monkeypatch.setattr(sys, "stdout", streams[0])
@@ -496,4 +496,4 @@ def test_letters_that_the_output_cannot_show_are_written_as_codes(monkeypatch: A
             stream.flush()
         shown = [buffer.getvalue().decode(encoding) for buffer in held]
         assert (stop.value.code or 0) == code
-        assert ("3 -1 2 -4 \\u2192 3 2 4 0" in shown[0]) if code == 0 else ("below 2\\u2076" in shown[1])
+        assert ("3 -1 2 -4 \\u2192 3 2 4 0" in shown[0]) if code == 0 else ("'\\u015bum'" in shown[1])

@@ -42,7 +42,7 @@ def table(name: str) -> "pd.DataFrame":
         return pd.read_csv(file)
 
 
-class Run(NamedTuple):
+class _Run(NamedTuple):
     """One published loss."""
 
     n: int
@@ -52,15 +52,15 @@ class Run(NamedTuple):
 
 
 @cache
-def _runs() -> dict[tuple[str, str, str, float | None], list[Run]]:
+def _runs() -> dict[tuple[str, str, str, float | None], list[_Run]]:
     """The runs by experiment, task, architecture and scale, which is None for validation."""
-    found: dict[tuple[str, str, str, float | None], list[Run]] = {}
+    found: dict[tuple[str, str, str, float | None], list[_Run]] = {}
     with (resources.files("posattn.published") / "positional.csv").open() as file:
         for row in csv.DictReader(file):
             if row["split"] not in ("val", "test"):
                 continue
             scale = float(row["scale_c"]) if row["split"] == "test" else None
-            run = Run(int(row["n"]), int(row["samples"]), row["layers_or_width"], float(row["loss"]))
+            run = _Run(int(row["n"]), int(row["samples"]), row["layers_or_width"], float(row["loss"]))
             found.setdefault((row["experiment"], row["task"], row["arch"], scale), []).append(run)
     return found
 
