@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from posattn.nn.fast import gpt
-from posattn.studies.positional import khop
+from posattn.studies.positional import khop_protocol as khop
 from posattn.train import Fleet
 
 SEEDS, STEPS = 3, 100

@@ -21,20 +21,21 @@ if "OMP_NUM_THREADS" not in os.environ:
 #: Folders of tests that multiply and add, and what in them does not, or does so in other processes.
 NUMERIC = ("compile/", "nn/", "tasks/", "theory/", "train/", "zoo/", "test_encodings.py", "test_machine.py")
 NOT_NUMERIC = (
-    "compile/test_benes.py",
-    "compile/test_draw.py",
+    "compile/lowering/test_relu.py::test_the_same_program",
+    "compile/programs/test_benes.py",
+    "compile/show/test_draw.py",
     "compile/test_program.py",
-    "compile/test_relu.py::test_the_same_program",
+    "compile/test_program_json.py",
     "compile/test_resources.py",
-    "compile/test_serial.py",
-    "nn/test_bad_input.py",
     "nn/kernels/test_kernels.py",
-    "tasks/test_intervals.py",
+    "nn/test_bad_input.py",
+    "nn/test_signatures.py",
+    "tasks/test_number_sampling.py",
     "tasks/test_registry.py",
-    "tasks/test_source.py",
     "train/test_language.py",
     "train/test_pretrained.py",
     "train/test_shapes.py",
+    "train/test_task_hash.py",
     "train/test_trial.py",
 )
 

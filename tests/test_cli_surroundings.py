@@ -22,7 +22,7 @@ from posattn.compile import compile, library, load
 from posattn.engine.side_by_side import SideBySide
 from posattn.nn.weights import read_header
 from posattn.studies import REGISTRY
-from posattn.train.numeric import numeric_trials, options_at_scale
+from posattn.train.numeric_trials import numeric_trials, options_at_scale
 
 pytestmark = pytest.mark.usefixtures("as_users_run_it")
 

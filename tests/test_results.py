@@ -17,10 +17,10 @@ from posattn.engine import Store
 from posattn.nn import Standard, model_of
 from posattn.studies.core import record, results
 from posattn.studies.core.results import Point
-from posattn.studies.positional.numeric import TASKS
+from posattn.studies.positional.numeric_protocol import TASKS
 from posattn.theory import selection
 from posattn.train import identity
-from posattn.train.streams import stream
+from posattn.train.random_streams import stream
 
 RESULTS = Path(__file__).parents[1] / "docs" / "results"
 PAGE = (RESULTS.parent / "results.md").read_text()

@@ -15,9 +15,9 @@ from nn.oracle import reweighted
 from posattn import PosattnError
 from posattn.compile import Certificate, Compiled, Program, Round, call, compile, library, product, word
 from posattn.compile import verify as verifying
-from posattn.compile.inputs import adversarial_inputs, exhaustive_inputs, random_inputs, steps
 from posattn.compile.lowering import lower
 from posattn.compile.verify import relative_errors
+from posattn.compile.verify_inputs import adversarial_inputs, exhaustive_inputs, random_inputs, steps
 from posattn.nn import ExactPositionalTransformer
 
 DOMAIN = 1000.0

@@ -308,7 +308,7 @@ def about(**changes: Any) -> Callable[[dict[str, str]], Any]:
 
 
 def other(program: Program) -> Callable[[dict[str, str]], Any]:
-    from posattn.compile import serial
+    from posattn.compile import program_json as serial
 
     return lambda header: header.update(program=serial.to_json(program))
 

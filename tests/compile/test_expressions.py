@@ -35,7 +35,7 @@ from posattn.compile.expressions import (
     words_of,
 )
 from posattn.compile.interpreter import evaluate
-from posattn.compile.lowering.intervals import Interval, bounds
+from posattn.compile.lowering.expression_bounds import Interval, bounds
 
 from . import trees
 

@@ -8,7 +8,7 @@ import torch
 from compile.models import library_model
 from posattn import PosattnError, StandardTransformer
 from posattn.compile import Program, Round, compile, library, mpc, reads, word
-from posattn.compile.programs.simulate import simulate
+from posattn.compile.programs.simulate_standard import simulate
 from posattn.compile.resources import Resources, mpc_cost, mpc_table, standard_table, transformer_cost, used
 
 

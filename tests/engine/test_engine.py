@@ -9,7 +9,8 @@ import torch
 
 from posattn import PosattnError, engine, report, studies
 from posattn.engine import Capacity, Plan, Provenance, Reporter, Store
-from posattn.studies.core import results, table
+from posattn.report import table
+from posattn.studies.core import results
 from posattn.train import execute
 
 from .runs import Noting, small_trial

@@ -15,7 +15,7 @@ import torch
 from posattn import engine
 from posattn.engine import Interrupted, local
 from posattn.train import Trial
-from posattn.train.numeric import numeric_trials
+from posattn.train.numeric_trials import numeric_trials
 
 from . import killed
 from .runs import Noting, run, small_trial

@@ -14,7 +14,7 @@ from posattn.engine.interrupt import Interrupted
 from posattn.engine.side_by_side import SideBySide
 from posattn.tasks import NumericTask
 from posattn.train import Trial
-from posattn.train.task_source import source_hash
+from posattn.train.task_hash import source_hash
 
 from .runs import Noting, run, small_trial
 

@@ -16,8 +16,8 @@ import posattn
 from posattn import PosattnError, engine, tasks
 from posattn.engine import store, training
 from posattn.train import Fleet, Trial
+from posattn.train.random_streams import stream
 from posattn.train.runnable import Outcome
-from posattn.train.streams import stream
 
 from .runs import run, small_trial, weights_of
 

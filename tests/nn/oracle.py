@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from posattn.nn import Model, model_of
-from posattn.nn.initial import Params
+from posattn.nn.initial_weights import Params
 
 #: Sizes of the numeric models in the tests: small, and mostly different from each other.
 SIZES: dict[str, Any] = {

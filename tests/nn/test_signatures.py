@@ -12,7 +12,7 @@ import pytest
 
 import posattn
 from posattn.nn.module import MODELS, Model
-from posattn.nn.numeric import NumericModel
+from posattn.nn.numeric_model import NumericModel
 
 #: Fields that a kind of model does not leave open.
 FIXED = {

@@ -17,8 +17,8 @@ from matplotlib import rc_context
 from PIL import Image
 
 from posattn import engine, report, studies
-from posattn.report import figures
-from posattn.studies.core import results, table
+from posattn.report import figures, table
+from posattn.studies.core import results
 from posattn.train.language import fine_tune as language
 
 

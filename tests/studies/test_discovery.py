@@ -20,7 +20,7 @@ from posattn.nn import Positional
 from posattn.studies.core.case import Case
 from posattn.studies.core.study import Study, register
 from posattn.studies.core.views import CurvesOverCases
-from posattn.studies.positional.numeric import PROTOCOLS, sizes, trial
+from posattn.studies.positional.numeric_protocol import PROTOCOLS, sizes, trial
 
 
 @register

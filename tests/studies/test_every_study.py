@@ -9,8 +9,8 @@ import statistics
 import pytest
 
 from posattn import engine, published, studies
-from posattn.report import figures
-from posattn.studies.core import results, table
+from posattn.report import figures, table
+from posattn.studies.core import results
 from posattn.studies.core.views import Derived, ThroughTraining
 
 

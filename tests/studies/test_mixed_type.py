@@ -12,9 +12,10 @@ import pytest
 
 from posattn import PosattnError, engine, published, studies, tasks
 from posattn.engine import training
-from posattn.studies.core import results, table
+from posattn.report import table
+from posattn.studies.core import results
 from posattn.train.language import fine_tune as language
-from posattn.train.streams import stream
+from posattn.train.random_streams import stream
 
 OTHERS = {"standard": 1, "positional": 1, "homogeneous": 1}
 

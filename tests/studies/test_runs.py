@@ -9,7 +9,8 @@ import pytest
 from posattn import PosattnError, engine, studies
 from posattn.engine import training
 from posattn.nn import Standard
-from posattn.studies.core import results, table
+from posattn.report import table
+from posattn.studies.core import results
 from posattn.train import Trial
 
 

@@ -9,7 +9,8 @@ import pytest
 from posattn import report, studies
 from posattn.errors import PosattnError
 from posattn.nn import FullyConnected, FullyConnectedNetwork, Selector
-from posattn.studies.core import record, results, table
+from posattn.report import table
+from posattn.studies.core import record, results
 from posattn.studies.selection.closed_form import Descent, Floor
 from posattn.studies.selection.protocol import CHOICES
 from posattn.studies.selection.sts_fcn import fresh_loss

@@ -12,7 +12,7 @@ from posattn import studies, tasks
 from posattn.tasks.base import sample_options
 from posattn.train import Trial, identity
 from posattn.train.fleet.evaluate import FleetTests
-from posattn.train.streams import stream
+from posattn.train.random_streams import stream
 
 #: By study and preset, a hash of what every case's test sets were drawn with before sets inherited anything.
 BEFORE = json.loads((Path(__file__).parent / "test_sets.json").read_text())

@@ -11,7 +11,7 @@ from posattn import tasks
 from posattn.train import Trial
 from posattn.train.fleet.data import FleetData, LengthData
 from posattn.train.fleet.evaluate import FleetTests
-from posattn.train.streams import stream
+from posattn.train.random_streams import stream
 
 from .small import small_trial
 

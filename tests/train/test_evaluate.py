@@ -8,7 +8,7 @@ import torch
 from posattn import tasks
 from posattn.nn import model_of
 from posattn.train import Fleet
-from posattn.train.streams import stream
+from posattn.train.random_streams import stream
 
 from .small import small_trial, trained
 

@@ -27,8 +27,8 @@ from posattn.train.language.fine_tune import fine_tune
 from posattn.train.language.pretrained import Language, load
 from posattn.train.language.prompts import answers, parse, prompts
 from posattn.train.language.trial import LanguageTrial
+from posattn.train.random_streams import stream
 from posattn.train.runnable import Unreachable
-from posattn.train.streams import stream
 
 pytestmark = pytest.mark.usefixtures("as_users_run_it")
 

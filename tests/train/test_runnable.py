@@ -16,8 +16,8 @@ from posattn.studies.positional.compiled_programs import ExactTrial
 from posattn.studies.selection.closed_form import Descent, Floor, Slope
 from posattn.train import Data, Evaluation, Optimiser, TestSet, Trial, execute, identity
 from posattn.train.language.trial import LanguageTrial
-from posattn.train.options import TestSets
 from posattn.train.runnable import Runnable
+from posattn.train.sample_options import TestSets
 
 SOURCE = Path(__file__).parents[2] / "src" / "posattn"
 SETS = (TestSet("near", {"length": 3}), TestSet("far", {"length": 3, "high": 9.0}))

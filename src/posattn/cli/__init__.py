@@ -20,7 +20,7 @@ from posattn.cli import studies
 from posattn.cli import programs
 
 # isort: split
-from posattn.cli import running
+from posattn.cli import trace_and_run as running
 
 # isort: split
 from posattn.cli import theory

@@ -68,7 +68,7 @@ def compile_program(
     import torch
 
     from posattn import compile as compiler
-    from posattn.compile.programs.sizes import check_memory
+    from posattn.compile.programs.size_limits import check_memory
 
     dtypes = {"float32": torch.float32, "float64": torch.float64}
     if dtype not in dtypes:

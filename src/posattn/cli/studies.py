@@ -75,7 +75,8 @@ def run(
     Example: posattn run ood-scale --task sort --preset quick
     """
     from posattn import engine, report, studies
-    from posattn.studies.core import results, table
+    from posattn.report import table
+    from posattn.studies.core import results
 
     reporter = engine.Lines() if as_json else engine.Bar()
     asked = studies.get(study).choosing(pairs(option or []))
@@ -142,7 +143,7 @@ def write_report(
 
 
 def _print_results(found: "Results", page: str) -> None:
-    from posattn.studies.core import table
+    from posattn.report import table
 
     shown = Table(title=found.study.question, box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
     for name in table.header(found):

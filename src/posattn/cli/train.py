@@ -59,7 +59,7 @@ def train(
     Example: posattn train sort --model homogeneous --seeds 4 --steps 5000
     """
     from posattn import engine
-    from posattn.train.numeric import numeric_trials
+    from posattn.train.numeric_trials import numeric_trials
 
     trials = numeric_trials(
         task,
@@ -151,7 +151,7 @@ def score_model(
     """
     from posattn import compile as compiler
     from posattn.nn.weights import check_finite_weights, read_header
-    from posattn.train.numeric import numeric_task, score
+    from posattn.train.numeric_trials import numeric_task, score
 
     asked = numeric_task(task)
     compiled = "program" in read_header(file)

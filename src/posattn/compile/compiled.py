@@ -11,14 +11,14 @@ from torch import Tensor
 
 from posattn.checks import instance, real, whole
 from posattn.checks import path as checked_path
-from posattn.compile import serial
+from posattn.compile import program_json as serial
 from posattn.compile.certificate import Certificate, fingerprint, has_digest
 from posattn.compile.domain import check_inputs
-from posattn.compile.inputs import filled
 from posattn.compile.lowering.floats import NUMPY
 from posattn.compile.lowering.lower import lower
 from posattn.compile.program import TOO_DEEP, Program
 from posattn.compile.verify import verify
+from posattn.compile.verify_inputs import filled
 from posattn.errors import PosattnError, counted, require
 from posattn.nn import ExactPositionalTransformer
 from posattn.nn import load as load_model

@@ -8,10 +8,10 @@ import torch
 
 from posattn.compile.expressions import word
 from posattn.compile.lowering.heads import layer_heads, needs_sink
-from posattn.compile.lowering.ranges import needed_registers
+from posattn.compile.lowering.register_bounds import needed_registers
 from posattn.compile.program import Program
 from posattn.compile.programs.mpc import Exchange, Message, Mpc, to_program
-from posattn.compile.programs.simulate import simulate
+from posattn.compile.programs.simulate_standard import simulate
 from posattn.errors import require
 from posattn.nn import Standard, StandardTransformer
 

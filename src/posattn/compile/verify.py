@@ -1,7 +1,7 @@
 """How well a compiled model agrees with its program: tried on random, adversarial and, where there are few, all inputs.
 
-The promise is a bound that holds for every input of the domain (`posattn.compile.promise`); a certificate says that the
-model was held to it. An error is the largest difference in a sample's outputs, relative to the largest input of that
+The promise is a bound that holds for every input of the domain (`error_bound`); a certificate says that the model was
+held to it. An error is the largest difference in a sample's outputs, relative to the largest input of that
 sample, or to the domain where the program is not in proportion to its inputs. The reference is the interpreter in a
 wider dtype than the model's, and for library programs their NumPy oracle too.
 """
@@ -11,8 +11,12 @@ import torch
 
 from posattn.checks import whole
 from posattn.compile.certificate import Certificate
+from posattn.compile.error_bound import DOMAIN, Promise, promise
 from posattn.compile.expressions import Array
-from posattn.compile.inputs import (
+from posattn.compile.interpreter import run
+from posattn.compile.lowering.floats import NUMPY
+from posattn.compile.program import Program
+from posattn.compile.verify_inputs import (
     adversarial_inputs,
     climbed_inputs,
     exhaustive_inputs,
@@ -20,10 +24,6 @@ from posattn.compile.inputs import (
     random_inputs,
     shorter_inputs,
 )
-from posattn.compile.interpreter import run
-from posattn.compile.lowering.floats import NUMPY
-from posattn.compile.program import Program
-from posattn.compile.promise import DOMAIN, Promise, promise
 from posattn.errors import require
 from posattn.nn import ExactPositionalTransformer
 

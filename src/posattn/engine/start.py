@@ -18,7 +18,7 @@ from posattn.train import Trial
 from posattn.train.fleet.checkpoint import begun, forget, sources
 from posattn.train.fleet.grouping import batched
 from posattn.train.runnable import Runnable, Unreachable
-from posattn.train.task_source import same
+from posattn.train.task_hash import same
 
 
 class Attempt(NamedTuple):

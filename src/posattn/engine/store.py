@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from posattn import checks, tasks
-from posattn.engine import older
+from posattn.engine import migrate as older
 from posattn.errors import PosattnError, kind_of, require
 from posattn.files import make_folder, read_json, write_json, write_whole
 from posattn.nn.weights import write_weights
 from posattn.train import identity
 from posattn.train.runnable import Outcome, Runnable
-from posattn.train.task_source import same
+from posattn.train.task_hash import same
 from posattn.version import __version__
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ AGAIN = "remove the folder '{}' and run that trial again"
 
 @dataclass(frozen=True, kw_only=True)
 class Provenance:
-    """How a result was made. `task_source` tells what a user's task was then (`posattn.train.task_source`)."""
+    """How a result was made. `task_source` tells what a user's task was then (`posattn.train.task_hash`)."""
 
     device: str
     seconds: float

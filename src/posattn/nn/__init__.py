@@ -2,13 +2,13 @@
 
 from posattn.nn.ablations import ABLATIONS, ablation
 from posattn.nn.architecture import Architecture, from_json
-from posattn.nn.exact_positional import ExactPositional, ExactPositionalTransformer
+from posattn.nn.compiled_positional import ExactPositional, ExactPositionalTransformer
 from posattn.nn.fully_connected import FullyConnected, FullyConnectedNetwork
 from posattn.nn.gpt import GPT, GPTArchitecture
 from posattn.nn.hybrid import Hybrid, HybridTransformer
 from posattn.nn.mixed_type import MixedPositional, MixedPositionalTransformer, MixedStandard, MixedStandardTransformer
 from posattn.nn.module import Model, Step, load, model_of
-from posattn.nn.numeric import NumericModel
+from posattn.nn.numeric_model import NumericModel
 from posattn.nn.positional import Positional, PositionalTransformer
 from posattn.nn.random_places import RandomPlaces, RandomPlacesTransformer
 from posattn.nn.selector import Selector, SelectorTransformer

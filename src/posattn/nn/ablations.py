@@ -9,7 +9,7 @@ from typing import Any
 from posattn.checks import choice
 from posattn.errors import PosattnError, unknown
 from posattn.nn.hybrid import HybridTransformer
-from posattn.nn.numeric import NumericModel
+from posattn.nn.numeric_model import NumericModel
 from posattn.nn.positional import PositionalTransformer
 from posattn.nn.standard import StandardTransformer
 

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from posattn.checks import choice
 from posattn.errors import PosattnError, require, unknown
-from posattn.nn.initial import Init, Params
+from posattn.nn.initial_weights import Init, Params
 
 ARCHITECTURES: dict[str, type["Architecture"]] = {}
 

@@ -15,9 +15,9 @@ from torch import Tensor, nn
 from posattn.checks import keep_whole, whole
 from posattn.errors import PosattnError, require
 from posattn.nn.architecture import Architecture
-from posattn.nn.initial import Init, linear_init
+from posattn.nn.check_selection import check_selection
+from posattn.nn.initial_weights import Init, linear_init
 from posattn.nn.module import Model
-from posattn.nn.selection_inputs import check_selection
 
 
 @dataclass(frozen=True, kw_only=True)

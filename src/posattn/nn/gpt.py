@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from posattn.checks import choice, keep_switches, keep_whole
 from posattn.errors import PosattnError
 from posattn.nn.architecture import Architecture, check_heads
-from posattn.nn.initial import Init, normal_init
+from posattn.nn.initial_weights import Init, normal_init
 from posattn.nn.module import Model, check_codes
 
 DEVIATION = 0.02

@@ -9,7 +9,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from posattn.errors import PosattnError, require
-from posattn.nn.numeric import Layer, NumericModel
+from posattn.nn.numeric_model import Layer, NumericModel
 
 
 class HardenedTransformer(nn.Module):

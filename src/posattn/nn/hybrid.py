@@ -6,8 +6,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from posattn.nn.numeric import NumericModel
-from posattn.nn.sizes import Numeric
+from posattn.nn.numeric_model import NumericModel
+from posattn.nn.numeric_sizes import Numeric
 
 
 @dataclass(frozen=True, kw_only=True)

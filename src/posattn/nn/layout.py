@@ -24,7 +24,7 @@ import torch
 from torch import Tensor
 
 from posattn.nn.architecture import Architecture
-from posattn.nn.initial import Params
+from posattn.nn.initial_weights import Params
 
 #: Maps that belong to a layer's attention.
 ATTENTION = ("query", "key")

@@ -15,11 +15,11 @@ from torch import Tensor, nn
 
 from posattn.checks import finite, keep_whole
 from posattn.errors import PosattnError, require
-from posattn.nn.initial import Init
+from posattn.nn.initial_weights import Init
 from posattn.nn.module import Model, check_codes, values_known
-from posattn.nn.numeric import Layer, NumericModel
+from posattn.nn.numeric_model import Layer, NumericModel
+from posattn.nn.numeric_sizes import GIVEN, Numeric
 from posattn.nn.positional import Positional
-from posattn.nn.sizes import GIVEN, Numeric
 from posattn.nn.standard import Standard
 
 

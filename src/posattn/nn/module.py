@@ -15,7 +15,7 @@ from torch._C._functorch import is_functorch_wrapped_tensor
 from posattn import checks, devices
 from posattn.errors import PosattnError, kind_of, require
 from posattn.nn.architecture import Architecture
-from posattn.nn.initial import Params
+from posattn.nn.initial_weights import Params
 from posattn.nn.layout import stack, unstack
 from posattn.nn.weights import read_weights, write_weights
 

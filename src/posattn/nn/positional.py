@@ -1,7 +1,7 @@
 """The positional Transformer: attention weights depend on positions alone.
 
-    A_h = softmax(P·W_Q,h·(P·W_K,h)ᵀ/√d_k)                 (`posattn.nn.numeric.Attention`)
-    x  ← MLP([x ‖ W_O·concat_h(A_h·x·W_V,h)])              (`posattn.nn.numeric.Layer`)
+    A_h = softmax(P·W_Q,h·(P·W_K,h)ᵀ/√d_k)                 (`posattn.nn.numeric_model.Attention`)
+    x  ← MLP([x ‖ W_O·concat_h(A_h·x·W_V,h)])              (`posattn.nn.numeric_model.Layer`)
 
 P (nodes × d_P) is fixed and the same in every layer, d_k = d_P.
 
@@ -18,8 +18,8 @@ from torch import Tensor
 
 from posattn.checks import whole
 from posattn.nn.hardened import HardenedTransformer
-from posattn.nn.numeric import NumericModel
-from posattn.nn.sizes import Numeric
+from posattn.nn.numeric_model import NumericModel
+from posattn.nn.numeric_sizes import Numeric
 
 
 @dataclass(frozen=True, kw_only=True)

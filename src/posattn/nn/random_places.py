@@ -14,7 +14,7 @@ from torch import Tensor
 
 from posattn.errors import PosattnError, require
 from posattn.nn.module import Model, values_known
-from posattn.nn.numeric import NumericModel
+from posattn.nn.numeric_model import NumericModel
 from posattn.nn.positional import Positional
 
 

@@ -26,9 +26,9 @@ from posattn import encodings
 from posattn.checks import choice, keep_real, keep_whole
 from posattn.errors import PosattnError, require
 from posattn.nn.architecture import Architecture
-from posattn.nn.initial import Init, Params
+from posattn.nn.check_selection import check_selection
+from posattn.nn.initial_weights import Init, Params
 from posattn.nn.module import Model, values_known
-from posattn.nn.selection_inputs import check_selection
 from posattn.nn.token_encodings import random_signs
 
 ENCODINGS = ("one-hot", "near-orthogonal", "stochastic")

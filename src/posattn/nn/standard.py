@@ -2,7 +2,8 @@
 
     A_h = softmax(x·W_Q,h·(x·W_K,h)ᵀ/√d_k),  d_k = embed_dim
 
-The rest is the positional Transformer's (`posattn.nn.numeric`). Its input is [x ‖ P], unless `append_encoding=False`.
+The rest is the positional Transformer's (`posattn.nn.numeric_model`). Its input is [x ‖ P], unless
+`append_encoding=False`.
 `rotary=True` rotates queries and keys by their node's place (`posattn.nn.rotary`).
 """
 
@@ -14,8 +15,8 @@ from torch import Tensor
 
 from posattn.checks import keep_switches
 from posattn.errors import require
-from posattn.nn.numeric import Layer, NumericModel
-from posattn.nn.sizes import Numeric
+from posattn.nn.numeric_model import Layer, NumericModel
+from posattn.nn.numeric_sizes import Numeric
 
 
 @dataclass(frozen=True, kw_only=True)

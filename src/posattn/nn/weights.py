@@ -11,7 +11,7 @@ from torch import Tensor
 from posattn.errors import PosattnError, require
 from posattn.files import write_whole
 from posattn.nn.architecture import Architecture, from_json
-from posattn.nn.initial import Params
+from posattn.nn.initial_weights import Params
 
 #: Raised when a file can no longer be read by older versions.
 FORMAT = 1

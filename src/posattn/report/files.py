@@ -6,10 +6,10 @@ from pathlib import Path
 from posattn import checks
 from posattn.engine import Store
 from posattn.files import make_folder, write_whole
+from posattn.report import table
 from posattn.report.figures import FORMATS, curves, rendered
 from posattn.report.learned import learned
 from posattn.report.page import page
-from posattn.studies.core import table
 from posattn.studies.core.results import Results
 
 

@@ -11,7 +11,7 @@ from posattn.engine import Store
 from posattn.nn import PositionalTransformer, Selector, load
 from posattn.report.figures import rendered
 from posattn.studies.core.results import Results
-from posattn.train.streams import stream
+from posattn.train.random_streams import stream
 
 
 def learned(results: Results, out: str | os.PathLike[str]) -> dict[str, tuple[str, bytes]]:

@@ -1,7 +1,7 @@
 """A study's report as one HTML page."""
 
 from posattn.html import png, render
-from posattn.studies.core import table
+from posattn.report import table
 from posattn.studies.core.results import Results
 
 

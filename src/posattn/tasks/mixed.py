@@ -18,7 +18,7 @@ from torch import Tensor
 from posattn.checks import choice, finite, switch
 from posattn.errors import require
 from posattn.tasks.base import FIXED, UNSCORED, Task, check_described, check_inputs, check_scored, drawing_device
-from posattn.tasks.intervals import sample_numbers
+from posattn.tasks.number_sampling import sample_numbers
 
 LABEL_GLYPHS = "ABDEGHIJKLMNOPQRSTUV" + "WXYZΓΔΘΛΞΠΣΦΨΩαβγδεζ"  # ids 1–20 for training, 21–40 held out
 TRAIN_IDS, IDS = 20, 40

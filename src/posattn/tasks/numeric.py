@@ -24,7 +24,7 @@ from posattn.tasks.base import (
     check_scored,
     drawing_device,
 )
-from posattn.tasks.intervals import sample_numbers
+from posattn.tasks.number_sampling import sample_numbers
 
 #: A sample counts as solved when every output is within this much of the target, relative plus absolute.
 ACCURACY_TOLERANCE = 0.1

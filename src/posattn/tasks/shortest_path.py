@@ -9,7 +9,7 @@ from torch import Tensor
 from posattn.checks import number, switch, whole
 from posattn.errors import require
 from posattn.tasks.base import Shape, Task, check_described, check_numbers, check_scored, drawing_device
-from posattn.tasks.intervals import sample_numbers
+from posattn.tasks.number_sampling import sample_numbers
 from posattn.tasks.numeric import ACCURACY_TOLERANCE
 
 

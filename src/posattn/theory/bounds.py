@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from posattn import checks
 from posattn.errors import require
 from posattn.nn import Architecture, GPTArchitecture, Model
-from posattn.nn.initial import Params
+from posattn.nn.initial_weights import Params
 from posattn.theory.norms import GELU_SLOPES, RELU_SLOPE, Norms, norms
 
 

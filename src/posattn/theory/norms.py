@@ -16,7 +16,7 @@ from torch import Tensor
 from posattn import checks
 from posattn.errors import require
 from posattn.nn import Architecture
-from posattn.nn.initial import Params
+from posattn.nn.initial_weights import Params
 
 #: The largest slope of the activation: of ReLU, and of both forms of GELU (x·Φ(x) has it at x = √2).
 RELU_SLOPE = 1.0

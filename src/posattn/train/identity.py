@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from posattn.errors import PosattnError, kind_of, require, unknown
-from posattn.train.options import BY_NAME, frozen, named, same
+from posattn.train.sample_options import BY_NAME, frozen, named, same
 
 SCHEMA = 2
 #: Entries of a trial whose own entries are fields, too.

@@ -20,16 +20,16 @@ import torch
 
 from posattn.errors import PosattnError, kind_of
 from posattn.nn import Architecture
-from posattn.nn.initial import Params
+from posattn.nn.initial_weights import Params
 from posattn.train import identity
-from posattn.train.options import TestSets
+from posattn.train.sample_options import TestSets
 
 #: Hears of every step: its number, and the losses of the replicas.
 Report = Callable[[int, list[float]], None]
 
 
 class TaskSource(NamedTuple):
-    """A user's task: its name, and a hash of what it computes (`posattn.train.task_source`)."""
+    """A user's task: its name, and a hash of what it computes (`posattn.train.task_hash`)."""
 
     task: str
     hash: str

@@ -10,12 +10,12 @@ from typing import Any, ClassVar
 
 from posattn import checks, nn, tasks
 from posattn.errors import PosattnError, kind_of, require, unknown
-from posattn.nn.sizes import GIVEN
+from posattn.nn.numeric_sizes import GIVEN
 from posattn.train import identity
-from posattn.train.options import Options, TestSets, not_a_mapping, own_options, spelled_out, with_inherited
 from posattn.train.runnable import Runnable, TaskSource
-from posattn.train.settings import Data, Evaluation, Optimiser
-from posattn.train.task_source import source_hash
+from posattn.train.sample_options import Options, TestSets, not_a_mapping, own_options, spelled_out, with_inherited
+from posattn.train.task_hash import source_hash
+from posattn.train.trial_parts import Data, Evaluation, Optimiser
 
 PRECISIONS = ("float32", "tf32", "bf16", "float64")
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from compile import trees
 from posattn.compile.interpreter import evaluate
-from posattn.compile.lowering.intervals import Interval
+from posattn.compile.lowering.expression_bounds import Interval
 from posattn.compile.lowering.lattice import (
     WHOLE,
     ZERO,

@@ -12,7 +12,7 @@ from posattn.compile import compile, library
 from posattn.compile.expressions import call, exchange, gate, positive, product, relu, select, word
 from posattn.compile.interpreter import run, trace
 from posattn.compile.lowering.lower import Lowered, lower
-from posattn.compile.lowering.ranges import register_bounds
+from posattn.compile.lowering.register_bounds import register_bounds
 from posattn.compile.program import Program
 from posattn.compile.rounds import Round, reads
 

@@ -30,10 +30,10 @@ from posattn.compile.expressions import (
     word,
 )
 from posattn.compile.interpreter import evaluate
-from posattn.compile.lowering.fit import fitted
-from posattn.compile.lowering.forms import levels, mentions
-from posattn.compile.lowering.intervals import Interval, bounds
-from posattn.compile.lowering.network import Network, network
+from posattn.compile.lowering.expression_bounds import Interval, bounds
+from posattn.compile.lowering.linear_forms import levels, mentions
+from posattn.compile.lowering.mlp_matrices import Network, network
+from posattn.compile.lowering.piecewise_linear import fitted
 from posattn.compile.lowering.relu import Translator
 from posattn.compile.program import ONE
 

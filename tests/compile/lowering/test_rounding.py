@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from compile import trees
 from posattn.compile import Program, Round, compile, library, maximum, minimum, reads, relu, word
-from posattn.compile.promise import DOMAIN, LARGEST_INPUT, in_proportion, promise
+from posattn.compile.error_bound import DOMAIN, LARGEST_INPUT, in_proportion, promise
 from posattn.compile.verify import relative_errors
 
 x, left = word("x"), word("left")

@@ -8,7 +8,7 @@ from torch import Tensor
 from nn import oracle
 from posattn.nn import Architecture
 from posattn.nn.fast.any_model import mapped
-from posattn.nn.initial import Params
+from posattn.nn.initial_weights import Params
 
 
 def traced(form: Callable[..., Tensor], p: Params, *inputs: Tensor) -> tuple[Tensor, Params]:

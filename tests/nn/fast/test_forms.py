@@ -10,7 +10,7 @@ from nn.fast.equality import assert_equals_the_model, traced
 from posattn import PositionalTransformer, StandardTransformer
 from posattn.nn.fast import positional, standard
 from posattn.nn.fast.any_model import mapped
-from posattn.nn.initial import Params
+from posattn.nn.initial_weights import Params
 
 SIZES: dict[str, Any] = {"length": 5, "in_dim": 2, "out_dim": 3, "embed_dim": 6, "hidden_dim": 13}
 #: Every fast form of ordinary operations.

@@ -169,7 +169,7 @@ def not_a_number(device: str) -> Iterator[Line]:
     fused._forward[(1, 1)](u, zero, zero, m, zero, z, 4, 16, 16, **sizes)
     yield Line("NaN", "standard layer", float(not z.isnan().all()), 0.0)
 
-    from posattn.nn.kernels.expanded_weights import bias_relu_
+    from posattn.nn.kernels.expanded_positional import bias_relu_
     from posattn.nn.kernels.wide_products import wide_product
 
     row, zeros = nan.expand(1, 1, 3), torch.zeros(1, 3, device=device)
@@ -258,7 +258,7 @@ def mixed_layers(layer: Callable[..., Tensor], device: str) -> Iterator[Line]:
 
 def expand(device: str) -> Iterator[Line]:
     """`expand`, `collect` and `bias_relu_`, and on a GPU the layer that is made of them."""
-    from posattn.nn.kernels.expanded_weights import bias_relu_, collect, expand
+    from posattn.nn.kernels.expanded_positional import bias_relu_, collect, expand
 
     def formula(attention: Tensor, matrices: Tensor) -> Tensor:
         return torch.einsum("rgij,rgkf->rjkif", attention, matrices).flatten(3).flatten(1, 2)

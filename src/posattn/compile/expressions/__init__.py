@@ -9,10 +9,25 @@
     call(function, e, …)                                anything else: runs, but only a fit can compile it
 
 Expressions are trees of frozen dataclasses (`tree`), written with operators and the functions of `write`.
-`posattn.compile.interpreter` evaluates one in NumPy, `posattn.compile.lowering.intervals` bounds its values, and
+`interpreter` evaluates one in NumPy, `lowering.expression_bounds` bounds its values, and
 `posattn.compile.lowering.relu` turns it into ReLU units.
 """
 
+from posattn.compile.expressions.functions import (
+    absolute,
+    call,
+    distance,
+    equal,
+    exchange,
+    gate,
+    maximum,
+    minimum,
+    positive,
+    product,
+    relu,
+    select,
+    word,
+)
 from posattn.compile.expressions.traverse import children, raised, rebuilt, renamed, walk, words_of
 from posattn.compile.expressions.tree import (
     Array,
@@ -32,21 +47,6 @@ from posattn.compile.expressions.tree import (
     Sum,
     Word,
     as_expression,
-)
-from posattn.compile.expressions.write import (
-    absolute,
-    call,
-    distance,
-    equal,
-    exchange,
-    gate,
-    maximum,
-    minimum,
-    positive,
-    product,
-    relu,
-    select,
-    word,
 )
 
 __all__ = [

@@ -20,7 +20,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 @dataclass(frozen=True, eq=False)
 class Expression(Refusing):
-    """A value at every node. Built by operators and by the functions of `posattn.compile.expressions.write`."""
+    """A value at every node. Built by operators and by the functions of `posattn.compile.expressions.functions`."""
 
     def __add__(self, other: "Expression | Number") -> "Expression":
         return Sum((self, as_expression(other)))

@@ -11,7 +11,7 @@ import torch
 
 from posattn.compile.expressions import Array
 from posattn.compile.lowering.heads import Heads
-from posattn.compile.lowering.network import Network
+from posattn.compile.lowering.mlp_matrices import Network
 from posattn.compile.lowering.positions import Positions
 from posattn.compile.program import ONE, Program
 from posattn.errors import require

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from posattn.compile.expressions import Array, Expression, tree
-from posattn.compile.lowering.intervals import Interval, bounds
+from posattn.compile.lowering.expression_bounds import Interval, bounds
 
 #: A float is read as the simplest fraction nearby if its denominator is at most this, and otherwise as it is in binary.
 SIMPLEST = 1_000_000

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 import torch
 
 from posattn.compile.lowering.assemble import assemble
-from posattn.compile.lowering.fit import Fit
+from posattn.compile.lowering.constant_products import expand_products
 from posattn.compile.lowering.heads import distinct_patterns, layer_heads, needs_sink
+from posattn.compile.lowering.piecewise_linear import Fit
 from posattn.compile.lowering.positions import choose
-from posattn.compile.lowering.products import expand_products
-from posattn.compile.lowering.ranges import needed_registers, register_bounds
+from posattn.compile.lowering.register_bounds import needed_registers, register_bounds
 from posattn.compile.lowering.updates import kept_registers, local_forms, local_networks
 from posattn.compile.lowering.validate import check_decisions, check_language, check_sizes
 from posattn.compile.program import Program

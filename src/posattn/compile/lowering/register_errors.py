@@ -8,10 +8,10 @@ import numpy as np
 from posattn.compile.arguments import Source
 from posattn.compile.expressions import Array, Expression, walk
 from posattn.compile.interpreter import received_words
+from posattn.compile.lowering.expression_bounds import Interval, bounds
 from posattn.compile.lowering.floats import NUMPY, Numbers, grain_of, has_exact_multiples
-from posattn.compile.lowering.intervals import Interval, bounds
 from posattn.compile.lowering.lattice import misread
-from posattn.compile.lowering.ranges import first_bounds
+from posattn.compile.lowering.register_bounds import first_bounds
 from posattn.compile.lowering.rounding import Rounding, State
 from posattn.compile.program import Program
 from posattn.compile.rounds import Round

@@ -1,6 +1,6 @@
 """From a local function to ReLU units that compute it exactly.
 
-Every expression becomes a linear form in words and units relu(linear form) (`posattn.compile.lowering.forms`).
+Every expression becomes a linear form in words and units relu(linear form) (`posattn.compile.lowering.linear_forms`).
 
     min(a, b) = a − relu(a − b)                     max(a, b) = a + relu(b − a)
     gate(e, s) = relu(e − M·s) − relu(−e − M·s)     for |e| ≤ M: with s = 0 it is e and nothing was rounded, with s = 1
@@ -26,9 +26,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from posattn.compile.expressions import Expression, tree
-from posattn.compile.lowering.fit import Fit, fitted
-from posattn.compile.lowering.forms import Form, Unit, plus, times, unit
-from posattn.compile.lowering.intervals import Interval, bounds
+from posattn.compile.lowering.expression_bounds import Interval, bounds
+from posattn.compile.lowering.linear_forms import Form, Unit, plus, times, unit
+from posattn.compile.lowering.piecewise_linear import Fit, fitted
 from posattn.compile.program import ONE
 from posattn.errors import require
 

@@ -12,7 +12,7 @@ and no sum is off at all where all terms are multiples of one power of two g and
 significand: that is how programs on a grid come out exact. Terms of a shut gate and a bit's M·0 are exact zeros.
 Numbers below the smallest normal one may be kept, rounded or flushed to 0, so every term can be off by that as well.
 
-Sizes are those of `posattn.compile.lowering.intervals`, widened by the errors so far.
+Sizes are those of `posattn.compile.lowering.expression_bounds`, widened by the errors so far.
 """
 
 import math
@@ -23,10 +23,10 @@ from typing import Any
 import numpy as np
 
 from posattn.compile.expressions import Array, Expression, raised, tree
+from posattn.compile.lowering.expression_bounds import Interval, bounds
 from posattn.compile.lowering.floats import Numbers, grain_of
-from posattn.compile.lowering.intervals import Interval, bounds
 from posattn.compile.lowering.lattice import misread
-from posattn.compile.lowering.sums import Parts, chosen, either, nothing, together
+from posattn.compile.lowering.sum_errors import Parts, chosen, either, nothing, together
 
 
 @dataclass(frozen=True)

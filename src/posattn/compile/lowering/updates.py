@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 
 from posattn.compile.expressions import Word
-from posattn.compile.lowering.fit import Fit
-from posattn.compile.lowering.forms import Form, levels, mentions
 from posattn.compile.lowering.heads import Column, Heads
-from posattn.compile.lowering.network import Network, network
-from posattn.compile.lowering.ranges import Bounds
+from posattn.compile.lowering.linear_forms import Form, levels, mentions
+from posattn.compile.lowering.mlp_matrices import Network, network
+from posattn.compile.lowering.piecewise_linear import Fit
+from posattn.compile.lowering.register_bounds import Bounds
 from posattn.compile.lowering.relu import Translator
 from posattn.compile.program import ONE, Program
 from posattn.compile.rounds import Round

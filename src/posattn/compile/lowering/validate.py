@@ -7,10 +7,10 @@ import torch
 
 from posattn.compile.expressions import Equal, Exchange, Expression, Gate, Positive, Select, walk
 from posattn.compile.interpreter import received_words
+from posattn.compile.lowering.expression_bounds import bounds
 from posattn.compile.lowering.floats import NUMPY, Numbers
-from posattn.compile.lowering.intervals import bounds
 from posattn.compile.lowering.lattice import WHOLE, ZERO, Kinds, Lattice, Values, meant
-from posattn.compile.lowering.ranges import register_bounds
+from posattn.compile.lowering.register_bounds import register_bounds
 from posattn.compile.lowering.register_errors import first_state, register_errors
 from posattn.compile.lowering.rounding import Rounding
 from posattn.compile.program import Program

@@ -5,7 +5,7 @@ from typing import Any
 
 from posattn.checks import whole
 from posattn.compile.program import Program
-from posattn.compile.programs.sizes import check_library_size
+from posattn.compile.programs.size_limits import check_library_size
 from posattn.compile.rounds import Round
 
 

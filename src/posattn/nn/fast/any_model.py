@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.func import functional_call
 
 from posattn.nn.architecture import Architecture
-from posattn.nn.initial import Params
+from posattn.nn.initial_weights import Params
 from posattn.nn.layout import unstack
 from posattn.nn.module import without_weights
 

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from posattn.nn.initial import Params
+from posattn.nn.initial_weights import Params
 
 
 def middle_maps(p: Params, index: int) -> list[tuple[Tensor, Tensor | None]]:

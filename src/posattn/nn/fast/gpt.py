@@ -22,7 +22,7 @@ from posattn.nn.fast.products import (
     uncut,
 )
 from posattn.nn.gpt import GELUS, GPTArchitecture
-from posattn.nn.initial import Params
+from posattn.nn.initial_weights import Params
 
 #: What the kernels of `fused` hold at once: width of the state, nodes, width of a head.
 WIDEST, MOST_NODES, WIDEST_HEAD = 64, 128, 32

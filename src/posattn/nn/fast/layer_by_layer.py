@@ -16,11 +16,11 @@ from posattn.nn.fast.folding import middle_maps
 from posattn.nn.fast.nodes import inputs, rows
 from posattn.nn.fast.products import affine, attention_weights, half, linear, look_up, merge_heads, split_heads
 from posattn.nn.hybrid import Hybrid
-from posattn.nn.initial import Params
+from posattn.nn.initial_weights import Params
 from posattn.nn.mixed_type import Mixed, MixedPositional, MixedStandard
+from posattn.nn.numeric_sizes import Numeric
 from posattn.nn.random_places import RandomPlaces
 from posattn.nn.rotary import rotate
-from posattn.nn.sizes import Numeric
 from posattn.nn.standard import Standard
 
 #: What attention sees of a state: (replicas, batch or 1, nodes, width).

@@ -1,12 +1,12 @@
-"""How a fleet's numbers become nodes: what `posattn.nn.numeric.NumericModel` does for one model."""
+"""How a fleet's numbers become nodes: what `posattn.nn.numeric_model.NumericModel` does for one model."""
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from posattn import encodings
-from posattn.nn.initial import Params
-from posattn.nn.sizes import Numeric
+from posattn.nn.initial_weights import Params
+from posattn.nn.numeric_sizes import Numeric
 
 
 def rows(sizes: Numeric, p: Params, name: str, length: int) -> Float[Tensor, "replicas nodes width"]:

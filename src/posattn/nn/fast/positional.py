@@ -11,7 +11,7 @@ from posattn.nn.fast.folding import fold, folded_decoder, middle_maps
 from posattn.nn.fast.nodes import inputs, rows
 from posattn.nn.fast.positional_layer import expanded_layer, mixed_layer, moved, with_identity
 from posattn.nn.fast.products import attention_weights, linear, split_heads
-from posattn.nn.initial import Params
+from posattn.nn.initial_weights import Params
 from posattn.nn.positional import Positional
 
 

@@ -123,7 +123,7 @@ class _Expand(torch.autograd.Function):
     def forward(ctx, attention, matrices):
         ctx.save_for_backward(attention, matrices)
         if matrices.is_cuda:
-            from posattn.nn.kernels.expanded_weights import expand
+            from posattn.nn.kernels.expanded_positional import expand
 
             return expand(attention, matrices)
         return torch.einsum("rgij,rgkf->rjkif", attention, matrices).flatten(3).flatten(1, 2)
@@ -133,7 +133,7 @@ class _Expand(torch.autograd.Function):
         only_once()
         attention, matrices = ctx.saved_tensors
         if matrices.is_cuda:
-            from posattn.nn.kernels.expanded_weights import collect
+            from posattn.nn.kernels.expanded_positional import collect
 
             return collect(attention, matrices, grads[0])
         nodes, (into, out) = attention.shape[-1], matrices.shape[2:]
@@ -152,7 +152,7 @@ class _Dense(torch.autograd.Function):
         w = w.to(state.dtype)
         z = torch.bmm(state, w)
         if z.is_cuda and bias is not None:
-            from posattn.nn.kernels.expanded_weights import bias_relu_
+            from posattn.nn.kernels.expanded_positional import bias_relu_
 
             z = bias_relu_(z, bias)
         else:

@@ -13,7 +13,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from posattn.errors import require
-from posattn.nn.initial import Params
+from posattn.nn.initial_weights import Params
 
 #: Products of small matrices that keep a large GPU busy (two for each of an H200's 132 multiprocessors), and the fewest
 #: rows that are worth a product of their own.

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from posattn.nn.fast.products import half
 from posattn.nn.fast.token_encodings import Codes, Fixed, OneHot, Read, Stochastic
-from posattn.nn.initial import Params
+from posattn.nn.initial_weights import Params
 from posattn.nn.selector import Selector
 
 Attend = Callable[[Codes, Tensor, Tensor, Tensor, Tensor | None], Read]

@@ -13,7 +13,7 @@ from posattn.nn.fast.folding import FoldedLayer, fold, folded_decoder, middle_ma
 from posattn.nn.fast.nodes import inputs
 from posattn.nn.fast.products import linear
 from posattn.nn.fast.standard_layer import attending_layer
-from posattn.nn.initial import Params
+from posattn.nn.initial_weights import Params
 from posattn.nn.standard import Standard
 
 #: Most nodes, and widest state, that the Triton kernel takes; in 16 bits it came out wrong on an H200 beyond 32 nodes.

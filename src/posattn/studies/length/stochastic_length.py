@@ -13,7 +13,7 @@ from posattn.nn import RandomPlaces
 from posattn.studies.core.case import Case, Place
 from posattn.studies.core.study import Study, register
 from posattn.studies.core.views import Curves
-from posattn.studies.positional.numeric import RANGE
+from posattn.studies.positional.numeric_protocol import RANGE
 from posattn.train import Data, Evaluation, Optimiser, TestSet, Trial
 
 TRAINED = tuple(range(2, 9))

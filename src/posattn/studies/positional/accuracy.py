@@ -13,7 +13,7 @@ import dataclasses
 from posattn.studies.core.case import Case
 from posattn.studies.core.study import Study, register
 from posattn.studies.core.views import Curves
-from posattn.studies.positional.numeric import PROTOCOLS, RANGE, TASKS, models, scale_case, scale_name, trial
+from posattn.studies.positional.numeric_protocol import PROTOCOLS, RANGE, TASKS, models, scale_case, scale_name, trial
 from posattn.train import TestSet
 
 

@@ -18,7 +18,7 @@ from posattn.studies.core.case import Case
 from posattn.studies.core.points import Row
 from posattn.studies.core.study import Study, register
 from posattn.studies.core.views import Derived
-from posattn.studies.positional.numeric import PROTOCOLS, TASKS, Protocol, models, scale_name, trial
+from posattn.studies.positional.numeric_protocol import PROTOCOLS, TASKS, Protocol, models, scale_name, trial
 from posattn.theory import bounds
 
 SAMPLES = {"smoke": (32, 64), "quick": (500, 2_000, 8_000), "paper": tuple(range(5_000, 50_001, 5_000))}

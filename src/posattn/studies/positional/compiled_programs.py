@@ -11,8 +11,8 @@ from posattn.compile import Compiled, compile, library
 from posattn.studies.core.computed import Computed
 from posattn.train import identity
 from posattn.train.fleet.data import draw
-from posattn.train.options import BY_NAME, Sets, TestSets, named
-from posattn.train.streams import stream
+from posattn.train.random_streams import stream
+from posattn.train.sample_options import BY_NAME, Sets, TestSets, named
 
 #: The library's program for every task that has one.
 PROGRAMS = {"sum": "cumsum", "min": "cummin", "max": "cummax", "median": "cummedian", "sort": "sort"}

@@ -11,7 +11,7 @@ from posattn.nn import Positional
 from posattn.studies.core.case import Case
 from posattn.studies.core.study import Study, register
 from posattn.studies.core.views import Curves
-from posattn.studies.positional.numeric import PROTOCOLS, TASKS, scale_case, sizes, trial
+from posattn.studies.positional.numeric_protocol import PROTOCOLS, TASKS, scale_case, sizes, trial
 
 ENCODINGS = ("one-hot", "binary", "sinusoidal", "near-orthogonal")
 

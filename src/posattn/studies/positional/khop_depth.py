@@ -12,7 +12,7 @@ the 100,000 of the paper 99.9 and 86 %.
 
 from posattn.studies.core.study import register
 from posattn.studies.core.views import CurvesOverCases
-from posattn.studies.positional.khop import KHopStudy
+from posattn.studies.positional.khop_protocol import KHopStudy
 
 
 @register

@@ -8,7 +8,7 @@ has trained is not trained again.
 """
 
 from posattn.studies.core.study import register
-from posattn.studies.positional.khop import KHopStudy
+from posattn.studies.positional.khop_protocol import KHopStudy
 
 
 @register

@@ -14,7 +14,7 @@ from posattn.studies.core.case import Case
 from posattn.studies.core.choices import Choice, LanguageModel
 from posattn.studies.core.study import Study, register
 from posattn.studies.core.views import Curves
-from posattn.studies.positional.numeric import published_losses, scale_case, scale_name
+from posattn.studies.positional.numeric_protocol import published_losses, scale_case, scale_name
 from posattn.train import Data, Evaluation, Optimiser, TestSet, Trial
 from posattn.train.language.trial import LanguageTrial
 

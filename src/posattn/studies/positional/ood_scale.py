@@ -10,7 +10,7 @@ from posattn.studies.core.case import Case
 from posattn.studies.core.study import Study, register
 from posattn.studies.core.views import Curves
 from posattn.studies.positional.compiled_programs import ExactTrial
-from posattn.studies.positional.numeric import (
+from posattn.studies.positional.numeric_protocol import (
     PROTOCOLS,
     RANGE,
     TASKS,

@@ -12,7 +12,7 @@ from dataclasses import replace
 from posattn.studies.core.case import Case
 from posattn.studies.core.study import Study, register
 from posattn.studies.core.views import CurvesOverCases
-from posattn.studies.positional.numeric import PROTOCOLS, TASKS, models, published_losses, trial
+from posattn.studies.positional.numeric_protocol import PROTOCOLS, TASKS, models, published_losses, trial
 
 SAMPLES = {"smoke": (32, 64), "quick": (1_000, 5_000, 30_000), "paper": tuple(range(5_000, 50_001, 5_000))}
 

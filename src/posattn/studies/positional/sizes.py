@@ -12,7 +12,7 @@ from dataclasses import replace
 from posattn.studies.core.case import Case
 from posattn.studies.core.study import Study, register
 from posattn.studies.core.views import CurvesOverCases
-from posattn.studies.positional.numeric import PROTOCOLS, TASKS, models, published_losses, trial
+from posattn.studies.positional.numeric_protocol import PROTOCOLS, TASKS, models, published_losses, trial
 
 LENGTHS = {"smoke": (2, 4), "quick": (2, 4, 8, 16), "paper": (2, 4, 8, 16, 32, 64)}
 

@@ -12,7 +12,7 @@ import dataclasses
 from posattn.studies.core.case import Case
 from posattn.studies.core.study import Study, register
 from posattn.studies.core.views import Curves
-from posattn.studies.positional.numeric import (
+from posattn.studies.positional.numeric_protocol import (
     PROTOCOLS,
     TASKS,
     VALIDATION,

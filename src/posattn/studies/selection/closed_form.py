@@ -9,7 +9,7 @@ import numpy as np
 
 from posattn.studies.core.computed import Computed
 from posattn.theory import selection
-from posattn.train.options import TestSet, TestSets
+from posattn.train.sample_options import TestSet, TestSets
 
 
 @dataclass(frozen=True, kw_only=True)

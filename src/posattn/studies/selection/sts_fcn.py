@@ -25,7 +25,7 @@ from posattn.studies.selection.closed_form import Floor
 from posattn.studies.selection.protocol import PROTOCOLS, SelectionStudy, data, sizes
 from posattn.theory.selection import fcn_floor
 from posattn.train import Evaluation, Optimiser, TestSet, Trial
-from posattn.train.streams import stream
+from posattn.train.random_streams import stream
 
 #: The task at which fully connected networks can be trained, by preset.
 SIZES = {

@@ -20,7 +20,7 @@ import safetensors.torch
 
 from posattn.errors import PosattnError, require
 from posattn.files import make_folder, read_json, write_json, write_whole
-from posattn.nn.initial import Params
+from posattn.nn.initial_weights import Params
 from posattn.train.fleet.fleet import Fleet
 
 FORMAT = 1

@@ -11,8 +11,8 @@ from torch import Tensor
 from posattn import tasks
 from posattn.errors import unknown
 from posattn.tasks.base import sample_options
-from posattn.train.options import Options
-from posattn.train.streams import stream
+from posattn.train.random_streams import stream
+from posattn.train.sample_options import Options
 from posattn.train.trial import Trial
 
 

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from posattn import tasks
 from posattn.train.fleet.data import draw
-from posattn.train.streams import stream
+from posattn.train.random_streams import stream
 from posattn.train.trial import Trial
 
 

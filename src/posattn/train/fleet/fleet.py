@@ -15,16 +15,16 @@ import torch
 from posattn import checks, devices, tasks
 from posattn.errors import require
 from posattn.nn.fast.choose import fast_form
-from posattn.nn.initial import Params
-from posattn.train.fleet.capture import captured
+from posattn.nn.initial_weights import Params
 from posattn.train.fleet.cpu import Workers, chunk_size, keep_freed_memory, without_tiny_numbers
+from posattn.train.fleet.cuda_graph import captured
 from posattn.train.fleet.data import Batch, FleetData
 from posattn.train.fleet.evaluate import FleetTests, Score
 from posattn.train.fleet.grouping import check_one_shape
 from posattn.train.fleet.optimiser import Update
 from posattn.train.fleet.parameters import FlatParameters
 from posattn.train.fleet.schedule import Schedule
-from posattn.train.streams import stream
+from posattn.train.random_streams import stream
 from posattn.train.trial import Trial
 
 #: Test samples that go through a model at once, or a training batch's number where that is larger.

@@ -5,7 +5,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from posattn.train.fleet.parameters import FlatParameters
-from posattn.train.settings import Optimiser
+from posattn.train.trial_parts import Optimiser
 
 
 class Update:

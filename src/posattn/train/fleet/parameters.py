@@ -7,7 +7,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from posattn.nn import Architecture
-from posattn.nn.initial import Params
+from posattn.nn.initial_weights import Params
 
 #: Every parameter starts on a multiple of this many numbers: what vectorised loads and tensor cores ask for.
 ALIGNMENT = 32

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from posattn.train.settings import Optimiser
+from posattn.train.trial_parts import Optimiser
 
 #: A loss counts as better when it is this much, relatively, below the best one so far (PyTorch's default).
 BETTER = 1e-4

@@ -24,9 +24,9 @@ from posattn.train.fleet.data import draw
 from posattn.train.language.pretrained import Language, check_installed, load, quiet
 from posattn.train.language.prompts import READ_CHARACTERS, answers, parse, prompts
 from posattn.train.language.trial import ADAMW, LanguageTrial
-from posattn.train.options import Options
+from posattn.train.random_streams import stream
 from posattn.train.runnable import Outcome, Report, execute
-from posattn.train.streams import stream
+from posattn.train.sample_options import Options
 
 #: A token may be as little as one character: room for a blank, the number and the end.
 NEW_TOKENS = READ_CHARACTERS + 2

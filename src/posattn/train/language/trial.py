@@ -9,9 +9,9 @@ from posattn import checks, tasks
 from posattn.errors import require, unknown
 from posattn.tasks.mixed import TASKS
 from posattn.train import identity
-from posattn.train.options import BY_NAME, Options, Sets, TestSets, own_options, spelled_out, with_inherited
 from posattn.train.runnable import Runnable
-from posattn.train.settings import Data, Evaluation
+from posattn.train.sample_options import BY_NAME, Options, Sets, TestSets, own_options, spelled_out, with_inherited
+from posattn.train.trial_parts import Data, Evaluation
 
 #: PyTorch's defaults of AdamW, which are part of what a trial is.
 ADAMW = {"betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 0.01}

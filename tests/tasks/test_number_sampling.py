@@ -9,7 +9,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from posattn.errors import PosattnError
-from posattn.tasks.intervals import sample_intervals, sample_numbers
+from posattn.tasks.number_sampling import sample_intervals, sample_numbers
 
 LOW, HIGH = -6.0, 6.0
 AVOIDS = {

@@ -28,9 +28,9 @@ from posattn.compile import (
     relu,
     run,
     select,
-    serial,
     word,
 )
+from posattn.compile import program_json as serial
 from posattn.compile.arguments import Source
 
 

@@ -5,7 +5,7 @@ import hashlib
 from typing import Any
 
 from posattn import tasks
-from posattn.train.fingerprint import Teller, state
+from posattn.train.task_text import Teller, state
 
 #: Says that a task holds something of which nothing lasting can be told. It equals nothing, itself included.
 UNKNOWN = "unknown"

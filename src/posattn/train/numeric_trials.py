@@ -13,10 +13,10 @@ from posattn.nn import Positional, Standard
 from posattn.tasks.numeric import NumericTask
 from posattn.train.fleet.data import draw
 from posattn.train.fleet.evaluate import Score
-from posattn.train.options import TestSet
-from posattn.train.settings import Data, Evaluation, Optimiser
-from posattn.train.streams import stream
+from posattn.train.random_streams import stream
+from posattn.train.sample_options import TestSet
 from posattn.train.trial import Trial
+from posattn.train.trial_parts import Data, Evaluation, Optimiser
 
 MODELS = ("positional", "homogeneous", "standard")
 #: Numbers that training sees lie in ± this.

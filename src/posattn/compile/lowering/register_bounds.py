@@ -6,7 +6,7 @@ import numpy as np
 
 from posattn.compile.expressions import words_of
 from posattn.compile.interpreter import received_words
-from posattn.compile.lowering.intervals import Interval, bounds
+from posattn.compile.lowering.expression_bounds import Interval, bounds
 from posattn.compile.program import Program
 from posattn.compile.rounds import Round
 

@@ -12,8 +12,8 @@ from enum import Enum
 import torch
 
 from posattn.compile.expressions import Expression, children, tree
+from posattn.compile.lowering.constant_products import expand_products
 from posattn.compile.lowering.floats import Numbers
-from posattn.compile.lowering.products import expand_products
 from posattn.compile.lowering.register_errors import first_state, register_errors
 from posattn.compile.program import Program
 

@@ -8,8 +8,9 @@ import torch
 
 from nn.oracle import reweighted
 from posattn import PosattnError, StandardTransformer
-from posattn.compile import compile, run, serial
-from posattn.compile.programs.simulate import simulate
+from posattn.compile import compile, run
+from posattn.compile import program_json as serial
+from posattn.compile.programs.simulate_standard import simulate
 
 SIZES: list[dict[str, Any]] = [
     {"length": 1, "scratchpad": 0, "layers": 1, "heads": 1, "embed_dim": 2},

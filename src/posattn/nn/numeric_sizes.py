@@ -12,7 +12,7 @@ from posattn import encodings
 from posattn.checks import keep_switches, keep_whole, whole
 from posattn.errors import kind_of, require, unknown
 from posattn.nn.architecture import Architecture, check_heads
-from posattn.nn.initial import Init, Params, linear_init, xavier_init
+from posattn.nn.initial_weights import Init, Params, linear_init, xavier_init
 
 #: The name of an encoding or of constants that were passed as a matrix.
 GIVEN = "given"

@@ -90,7 +90,7 @@ def _saved_input(file: str, values: list[str]) -> "tuple[Program, np.ndarray]":
     import torch
 
     from posattn.compile import load
-    from posattn.compile.inputs import filled
+    from posattn.compile.verify_inputs import filled
 
     rows = np.array(_rows(values))
     saved = load(os.path.expanduser(file))

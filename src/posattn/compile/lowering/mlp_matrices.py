@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from posattn.compile.expressions import Array
-from posattn.compile.lowering.forms import Atom, Form, Unit
+from posattn.compile.lowering.linear_forms import Atom, Form, Unit
 
 #: The columns that add up to each atom, with their signs.
 Held = dict[Atom, list[tuple[int, float]]]

@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 
 from posattn import PosattnError, studies, tasks
-from posattn.engine import Store, older, store
-from posattn.studies.core import results, table
+from posattn.engine import Store, store
+from posattn.engine import migrate as older
+from posattn.report import table
+from posattn.studies.core import results
 from posattn.tasks import NumericTask
 from posattn.train import Trial, identity
 

@@ -8,7 +8,7 @@ import math
 import pytest
 
 from posattn import studies
-from posattn.studies.core import table
+from posattn.report import table
 from posattn.studies.core.points import Point
 from posattn.studies.core.record import Record
 from posattn.studies.core.results import Results

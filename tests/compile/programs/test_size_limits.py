@@ -7,7 +7,7 @@ import pytest
 from compile.models import library_model
 from posattn import PosattnError
 from posattn.compile import library
-from posattn.compile.programs import sizes
+from posattn.compile.programs import size_limits as sizes
 
 
 @pytest.mark.parametrize("name", library.PROGRAMS)

@@ -14,7 +14,7 @@ import torch
 
 from posattn import PosattnError, tasks
 from posattn.tasks import NumericTask
-from posattn.train.task_source import UNKNOWN, same, source_hash
+from posattn.train.task_hash import UNKNOWN, same, source_hash
 
 
 def hashed(function: Any) -> str | None:
@@ -155,7 +155,7 @@ def test_what_runs_change_and_what_holds_itself_do_not_disturb() -> None:
 def test_the_hash_is_the_same_in_every_process() -> None:
     program = """
 from posattn.tasks import NumericTask
-from posattn.train.task_source import source_hash
+from posattn.train.task_hash import source_hash
 WORDS = frozenset({"a", "b", "c", "d"})
 def function(x, words={"u", "v", "w"}):
     return x if "q" in {"k", "l", "m"} or WORDS else -x

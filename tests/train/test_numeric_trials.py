@@ -5,7 +5,7 @@ from torch import Tensor
 
 from posattn import PosattnError, tasks
 from posattn.tasks import NumericTask
-from posattn.train.numeric import numeric_task
+from posattn.train.numeric_trials import numeric_task
 
 
 def negated(x: Tensor) -> Tensor:

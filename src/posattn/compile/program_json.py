@@ -11,7 +11,7 @@ import numpy as np
 from posattn.compile.expressions import Call, Equal, Expression, Positive, product, tree
 from posattn.compile.program import Program
 from posattn.compile.programs import library
-from posattn.compile.programs.sizes import library_size
+from posattn.compile.programs.size_limits import library_size
 from posattn.compile.rounds import Round
 from posattn.errors import PosattnError, kind_of, require
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from posattn import checks
 from posattn.errors import require, unknown
 from posattn.train import identity
-from posattn.train.options import BY_NAME, Options, Sets, named, not_a_mapping
+from posattn.train.sample_options import BY_NAME, Options, Sets, named, not_a_mapping
 
 OPTIMISERS = ("adam", "adamw", "sgd")
 SCHEDULES = ("constant", "plateau", "linear", "cosine", "drop", "one-cycle")

@@ -14,8 +14,8 @@ from torch import Tensor, nn
 from posattn import checks, encodings
 from posattn.errors import PosattnError, require
 from posattn.nn.module import Model, values_known
+from posattn.nn.numeric_sizes import GIVEN, Numeric
 from posattn.nn.rotary import rotate
-from posattn.nn.sizes import GIVEN, Numeric
 
 DescribedNumeric = TypeVar("DescribedNumeric", bound=Numeric)
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from posattn.compile.expressions import Array, Call, product
-from posattn.compile.lowering.intervals import Interval
+from posattn.compile.lowering.expression_bounds import Interval
 from posattn.errors import PosattnError, require
 
 #: The error is measured at this many points per gap between knots.
