@@ -8,7 +8,7 @@
     positive(e, grid), equal(e, f, grid)                the bits e > 0 and e = f, for numbers on a grid
     call(function, e, …)                                anything else: runs, but only a fit can compile it
 
-Expressions are trees of frozen dataclasses (`tree`), written with operators and the functions of `write`.
+Expressions are trees of frozen dataclasses (`tree`), written with operators and the functions in `functions`.
 `interpreter` evaluates one in NumPy, `lowering.expression_bounds` bounds its values, and
 `posattn.compile.lowering.relu` turns it into ReLU units.
 """
