@@ -229,6 +229,20 @@ def test_positions_in_the_input_spoil_a_positional_model(studied):
     assert ratios["sum", "c=10"] == max(ratios.values()) == pytest.approx(6300, rel=0.01)
 
 
+def test_attention_that_sees_values_and_positions_fails_as_one_that_sees_values_alone(studied):
+    told = re.search(r"\*\*M3\*\*, seed 0 alone.*?\n\n", section("ablation"), re.DOTALL)
+    assert told
+    said = told[0].replace("\n", " ")
+    for task in TASKS:
+        numbers = re.search(rf"{task}\s+(\S+), (\S+) and (\d[\d.]*\d)", said)
+        assert numbers, task
+        ours = [studied["ablation"][task, "M3", test_set].ours for test_set in ("c=1", "c=3", "c=10")]
+        assert [read(one) for one in numbers.groups()] == pytest.approx([value for (value,) in ours], rel=0.051)
+        far, by_value = ours[2][0], studied["ood-scale"][task, "standard", "c=10"].median
+        assert 0.3 < far / by_value < 11
+        assert far > 80 * studied["ood-scale"][task, "positional", "c=10"].median
+
+
 def test_three_seeds_give_the_encodings_no_order(studied):
     found = studied["encodings"]
     assert max(max(point.ours) / min(point.ours) for point in found.values()) == pytest.approx(69, rel=0.01)
