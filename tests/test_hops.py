@@ -10,6 +10,8 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 
+pytestmark = pytest.mark.xdist_group("hops")  # they share a run
+
 
 @pytest.fixture(scope="module")
 def hops() -> dict[str, dict[str, int]]:
