@@ -645,6 +645,7 @@ def test_a_signal_while_fine_tuning_says_what_is_lost(
     run: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, number: signal.Signals, code: int
 ) -> None:
     before = signal.getsignal(signal.SIGTERM)
+    usual = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
 
     def stopped(*_: Any, **__: Any) -> None:
         assert signal.getsignal(number) != signal.SIG_DFL  # which would end the tests
@@ -654,6 +655,7 @@ def test_a_signal_while_fine_tuning_says_what_is_lost(
     monkeypatch.setattr("posattn.train.language.pretrained.check_usable", lambda name: None)
     ended = run("run", "mixed-type", "--model", "GPT-2", *SMOKE, "--option", "gpt2=gpt2", "--out", tmp_path)
     assert (ended.code, ended.out) == (code, "")
+    signal.signal(signal.SIGINT, usual)
     assert signal.getsignal(signal.SIGTERM) == before
     assert ended.err.startswith(
         "posattn: stopped while fine-tuning gpt2 on mixed-min, which begins anew next time. Run"

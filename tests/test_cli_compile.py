@@ -322,7 +322,7 @@ RUNNING = {
     "one input of two": ("fetch", [1, 2, 3], ["takes (batch, length, 2)"]),
     "trained, too long": ("trained", [1, 2, 3, 4, 5, 6], ["length 6 and the one-hot encoding of the model 5"]),
     "trained, two inputs": ("trained", ["1:2"], ["takes (batch, length, 1)"]),
-    "no numbers": ("text", [1, 2], ["holds a model for tokens or text", "models for numbers"]),
+    "no numbers": ("text", [1, 2], ["holds a ", "models for lists of numbers"]),
 }
 
 

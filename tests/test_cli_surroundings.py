@@ -48,6 +48,9 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
             model.encoder.weight.fill_(value)
         model.save(folder / name)
     posattn.GPT(length=5, embed_dim=6).save(folder / "gpt")
+    posattn.MixedPositionalTransformer(length=5, characters=3, vocabulary=4).save(folder / "mixed")
+    posattn.nn.RandomPlacesTransformer(length=5, layers=1).save(folder / "places")
+    posattn.PositionalTransformer(length=5, layers=1, encoding="sinusoidal").save(folder / "endless")
     return {path.name.split(".")[0]: path for path in folder.iterdir()}
 
 
@@ -497,3 +500,16 @@ def test_letters_that_the_output_cannot_show_are_written_as_codes(monkeypatch: A
         shown = [buffer.getvalue().decode(encoding) for buffer in held]
         assert (stop.value.code or 0) == code
         assert ("3 -1 2 -4 \\u2192 3 2 4 0" in shown[0]) if code == 0 else ("'\\u015bum'" in shown[1])
+
+
+@pytest.mark.parametrize("name", ["gpt", "mixed", "places"])
+def test_models_that_take_more_than_numbers_are_refused_by_commands_for_numbers(
+    run: Any, files: Any, name: str
+) -> None:
+    for command in (["run-model", files[name], "1", "2"], ["score", files[name], "--task", "sum"]):
+        refused(run(*command), f"'{files[name]}'", "models for lists of numbers")
+
+
+def test_a_model_with_an_endless_encoding_is_scored_on_longer_lists(run: Any, files: Any) -> None:
+    ended = run("score", files["endless"], "--task", "sum", "--length", "9", "--scale", "1", "--samples", "5")
+    assert ended.code == 0

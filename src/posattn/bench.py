@@ -1,6 +1,6 @@
 """How fast fleets train, as ratios to a plain loop over one model, measured in the same run.
 
-The plain loop is what one writes first: the model's plain form, `torch.optim.Adam`, eager, the batch already on the
+The plain loop is what one writes first: the module, `torch.optim.Adam`, eager, the batch already on the
 device. A fleet does everything a training run does: it shuffles, gathers its batch, clips nothing, keeps a schedule.
 """
 

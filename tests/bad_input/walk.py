@@ -51,7 +51,8 @@ EXEMPT = {
             "check_places",
             "rows",
             "inputs",
-            "embedded",
+            "embed",
+            "tables",
             "encodings",
             "e_query",
         )

@@ -3,6 +3,7 @@
 import copy
 import hashlib
 import json
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,9 @@ import safetensors.torch
 import torch
 
 import posattn
-from posattn.nn import FullyConnected, Hybrid, Positional, Standard, model_of
+from posattn import PosattnError
+from posattn.nn import Architecture, FullyConnected, Hybrid, Positional, Standard, model_of
+from posattn.nn.initial_weights import Init
 from posattn.nn.layout import slots, stack, unstack
 from posattn.nn.module import MODELS
 
@@ -125,3 +128,24 @@ def test_a_copy_and_its_original_share_no_memory() -> None:
     pointers = {tensor.data_ptr() for tensor in model.state_dict().values()}
     assert pointers.isdisjoint(tensor.data_ptr() for tensor in twin.state_dict().values())
     assert pointers.isdisjoint(tensor.data_ptr() for tensor in copy.deepcopy(model).state_dict().values())
+
+
+def test_the_scale_of_a_normalisation_is_not_transposed() -> None:
+    @dataclass(frozen=True, kw_only=True)
+    class Normed(Architecture):
+        kind = "normed, of a test"
+
+        def parameters(self) -> dict[str, Init]:
+            return {"norm_weight": Init((3,)), "map_weight": Init((3, 2), normal=1.0)}
+
+    found = unstack(Normed(), Normed().init(torch.Generator().manual_seed(0)))
+    assert {name: tuple(tensor.shape) for name, tensor in found.items()} == {"norm.weight": (3,), "map.weight": (2, 3)}
+
+
+def test_a_kind_of_posattns_own_cannot_be_taken() -> None:
+    with pytest.raises(PosattnError, match="kind='positional' of Mine .* choose another"):
+
+        class Mine(Architecture):
+            kind = "positional"
+
+    assert type(posattn.zoo.load("sum", "positional").architecture) is Positional

@@ -72,3 +72,11 @@ def test_attention_can_be_asked_for_any_length_of_an_endless_encoding() -> None:
     longer = model.attention(9)
     assert longer.shape == (2, 2, 10, 10)
     torch.testing.assert_close(longer.sum(-1), torch.ones(2, 2, 10))
+
+
+@pytest.mark.parametrize("rotary", [False, True])
+def test_a_model_that_does_not_read_p_has_no_longest_input(rotary: bool) -> None:
+    model = StandardTransformer(**SIZES, append_encoding=False, rotary=rotary, generator=generator())
+    assert model.takes_any_length
+    assert model(torch.zeros(2, 9, 1)).shape == (2, 9, 1)
+    assert not StandardTransformer(**SIZES, generator=generator()).takes_any_length

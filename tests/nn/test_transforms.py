@@ -7,10 +7,13 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 import posattn.nn
 from posattn import PosattnError
+from posattn.compile import compile, library
 from posattn.nn.module import MODELS
+from posattn.nn.token_encodings import STEP, _wrapped
 
 from . import oracle
 
@@ -233,3 +236,67 @@ def test_a_compiled_model_does_not_look_at_values() -> None:
 def test_a_model_without_values_runs_on_the_meta_device() -> None:
     model, (x,) = case("positional")
     assert copy.deepcopy(model).to("meta")(x.to("meta")).shape == x.shape
+
+
+def test_a_trace_begins_with_the_state_that_the_first_layer_takes() -> None:
+    for name in ("gpt", "positional gpt", "mixed-positional", "mixed-standard", "positional", "standard"):
+        model, inputs = case(name)
+        start, first = model.trace(*inputs)[:2]
+        positional = "positional" in name
+        table = "position_embedding.weight" if "gpt" in name else "encoding"
+        seen = model.state_dict()[table] if positional else start.state
+        torch.testing.assert_close(model.get_submodule("layers.0")(start.state, seen), first.state)
+
+
+def test_a_trace_of_a_fully_connected_network_gives_what_its_relus_give() -> None:
+    model, inputs = case("connected")
+    *hidden, _ = model.trace(*inputs)
+    assert len(hidden) == 2
+    assert all((step.state >= 0).all() for step in hidden)
+
+
+def test_a_trace_takes_what_forward_takes() -> None:
+    model, (x,) = case("standard")
+    table = model.get_buffer("encoding")
+    torch.testing.assert_close(
+        model.trace(x, encoding=table.flip(0))[-1].state[:, :5], model(x, encoding=table.flip(0))
+    )
+
+
+@every_model
+def test_a_model_runs_on_the_meta_device_and_under_fake_tensors(name: str) -> None:
+    model, inputs = case(name)
+    shape = model(*inputs).shape
+    assert copy.deepcopy(model).to("meta")(*(x.to("meta") for x in inputs)).shape == shape
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        assert model(*inputs).shape == shape
+
+
+@pytest.mark.filterwarnings("ignore:Attempted to insert a get_attr Node:UserWarning")  # PyTorch's own
+def test_linearize_gives_the_jacobians_product() -> None:
+    model, (x,) = case("positional")
+    direction = oracle.numbers(*x.shape, seed=3)
+    _, product = torch.func.linearize(model, x)
+    torch.testing.assert_close(product(direction), torch.func.jvp(model, (x,), (direction,))[1])
+
+
+def test_a_hardened_model_has_the_derivatives_of_its_model() -> None:
+    model = compile(library.get("sort", 3)).model
+    x = torch.tensor([[[3.0], [1.0], [2.0]]])
+    torch.testing.assert_close(torch.func.jacrev(model.harden())(x), torch.func.jacrev(model)(x))
+
+
+def test_the_selectors_signs_compile_where_a_compiler_bounds_every_number() -> None:
+    """No constant leaves 64 bits, which a compiler that folds constants would not survive."""
+    for width in (64, 65, 170, 500):
+        words = -(-width // 64)
+        assert all(-(2**63) <= _wrapped(STEP * word) < 2**63 for word in range(words + 1))
+        assert _wrapped(STEP * words) % 2**64 == STEP * words % 2**64
+
+
+@every_model
+def test_a_state_dict_from_before_models_had_submodules_still_loads(name: str) -> None:
+    model, inputs = case(name)
+    twin = getattr(posattn.nn, CASES[name][0])(**CASES[name][1]).double()
+    twin.load_state_dict(model.weights())
+    assert torch.equal(twin(*inputs), model(*inputs))

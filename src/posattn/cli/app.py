@@ -105,8 +105,10 @@ def numeric_model(file: str) -> "NumericModel":
     from posattn.nn import NumericModel, load
 
     model = load(file)
-    if not isinstance(model, NumericModel):
-        raise PosattnError(f"'{file}' holds a model for tokens or text: this command takes models for numbers.")
+    if not isinstance(model, NumericModel) or not model.takes_numbers_alone:
+        raise PosattnError(
+            f"'{file}' holds a {model.architecture.kind} model: this command takes models for lists of numbers."
+        )
     return model
 
 

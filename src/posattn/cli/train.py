@@ -162,7 +162,8 @@ def score_model(
     require(most >= 1, f"'{file}' takes {model.architecture.length} number: too short for task '{task}'.")
     dtype = next(model.parameters()).dtype
     wanted = most if length is None else length
-    require(wanted <= most, f"length={wanted}: the model in '{file}' takes up to {most} numbers of task '{task}'.")
+    fits = wanted <= most or (not compiled and model.takes_any_length)
+    require(fits, f"length={wanted}: the model in '{file}' takes up to {most} numbers of task '{task}'.")
     found = {
         scale: score(answer, task, length=wanted, scale=scale, samples=samples, seed=seed, dtype=dtype)
         for scale in scales or map(float, SCALES)

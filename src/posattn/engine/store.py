@@ -136,6 +136,9 @@ class Store:
             write_weights(folder / "weights.safetensors", trial.architecture, outcome.weights)
         made = dataclasses.asdict(provenance)
         if provenance.task_source is None:
+            source = trial.task_source  # as it is now, where nobody has kept what it was when the run began
+            made |= {} if source is None else {"task_source": source.hash}
+        if made["task_source"] is None:
             del made["task_source"]
         metrics = {"format": FORMAT, "scores": outcome.scores, "diverged_at": outcome.diverged_at}
         write_json(folder / "metrics.json", metrics | made)

@@ -30,6 +30,9 @@ class Architecture(ABC):
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         if "kind" in cls.__dict__:
+            held = ARCHITECTURES.get(cls.kind)
+            taken = held is not None and held.__module__.startswith("posattn.") and held.__module__ != cls.__module__
+            require(not taken, f"kind='{cls.kind}' of {cls.__name__} is a kind of posattn's own: choose another.")
             ARCHITECTURES[cls.kind] = cls
 
     def __post_init__(self) -> None:

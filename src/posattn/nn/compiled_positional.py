@@ -5,11 +5,11 @@ Autocast would make it another function in fewer bits, and fewer nodes another p
 
 from dataclasses import dataclass
 
-import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from posattn.errors import PosattnError
+from posattn.nn.module import full_precision
 from posattn.nn.positional import Positional, PositionalTransformer
 
 
@@ -28,7 +28,7 @@ class ExactPositionalTransformer(PositionalTransformer):
     def forward(
         self, x: Float[Tensor, "batch length in_dim"], *, encoding: Float[Tensor, "nodes width"] | None = None
     ) -> Float[Tensor, "batch length out_dim"]:
-        with torch.autocast(self.encoder.weight.device.type, enabled=False):
+        with full_precision(self.encoder.weight):
             return super().forward(x, encoding=encoding)
 
     def check(self, *inputs: Tensor) -> None:

@@ -91,9 +91,11 @@ class FullyConnectedNetwork(Model[FullyConnected]):
 
     def build(self, architecture: FullyConnected) -> None:
         self.layers = nn.ModuleList(nn.Linear(into, out) for into, out in pairwise(architecture.sizes))
+        self.activations = nn.ModuleList(nn.ReLU() for _ in architecture.widths)
 
     def parts(self) -> list[tuple[str, str | None]]:
-        return [(f"layers.{index}", None) for index in range(len(self.layers))]
+        hidden = len(self.activations)
+        return [*((f"activations.{index}", None) for index in range(hidden)), (f"layers.{hidden}", None)]
 
     def forward(
         self,
@@ -112,6 +114,6 @@ class FullyConnectedNetwork(Model[FullyConnected]):
         chosen = torch.zeros_like(x[:, :, 0]).scatter(1, subset, 1.0)
         state = torch.cat([x.flatten(1), chosen], dim=-1)
         *hidden, last = self.layers
-        for layer in hidden:
-            state = layer(state).relu()
+        for layer, activation in zip(hidden, self.activations, strict=True):
+            state = activation(layer(state))
         return last(state)

@@ -151,6 +151,7 @@ class GPT(Model[GPTArchitecture]):
     def build(self, architecture: GPTArchitecture) -> None:
         sizes = architecture
         self.token_embedding = nn.Embedding(sizes.vocabulary, sizes.embed_dim)
+        self.embedded = nn.Identity()  # where hooks meet the state before the first layer
         self.position_embedding = nn.Embedding(sizes.length, sizes.embed_dim)
         self.layers = nn.ModuleList(Block(sizes) for _ in range(sizes.layers))
         self.decoder = nn.Linear(sizes.embed_dim, sizes.vocabulary, bias=False)
@@ -165,15 +166,14 @@ class GPT(Model[GPTArchitecture]):
         check_codes("token", tokens, self.architecture.vocabulary)
 
     def parts(self) -> list[tuple[str, str | None]]:
-        return [("token_embedding", None), *super().parts()[1:]]
+        return [("embedded", None), *super().parts()[1:]]
 
     def forward(self, tokens: Int[Tensor, "batch nodes"]) -> Float[Tensor, "batch nodes vocabulary"]:
         self.check(tokens)
         position = self.position_embedding.weight[: tokens.shape[1]]
         positional = self.architecture.positional
-        state = self.token_embedding(tokens)
-        if not positional:
-            state = state + position
+        token = self.token_embedding(tokens)
+        state = self.embedded(token if positional else token + position)
         for layer in self.layers:
             state = layer(state, position if positional else state)
         return self.decoder(state)

@@ -9,6 +9,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from posattn.errors import PosattnError, require
+from posattn.nn.module import full_precision
 from posattn.nn.numeric_model import Layer, NumericModel
 
 
@@ -22,10 +23,9 @@ class HardenedTransformer(nn.Module):
         self.model = model
         self.register_buffer("reads", selected(attention))
 
-    @torch.no_grad()
     def forward(self, x: Float[Tensor, "batch length in_dim"]) -> Float[Tensor, "batch length out_dim"]:
         """The model's own forward pass, with reads in place of attention."""
-        with torch.autocast(self.reads.device.type, enabled=False):
+        with full_precision(self.reads):
             return self._read(x)
 
     def _read(self, x: Tensor) -> Tensor:

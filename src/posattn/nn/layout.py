@@ -45,7 +45,7 @@ def slots(architecture: Architecture) -> dict[str, Slot]:
     found = {}
     for stacked, shape in architecture.shapes().items():
         axes = learned[stacked].layers if stacked in learned else 0
-        turned = stacked.endswith("_weight")
+        turned = stacked.endswith("_weight") and len(shape) >= axes + 2  # a matrix, not the scale of a normalisation
         for layer in product(*map(range, shape[:axes])):
             found[module_name(stacked, layer)] = Slot(stacked, layer, turned)
     return found

@@ -79,9 +79,15 @@ DescribedMixed = TypeVar("DescribedMixed", bound=Mixed)
 class MixedModel(NumericModel[DescribedMixed]):
     """What the mixed-type pair shares."""
 
+    takes_numbers_alone = False
+
     def build(self, architecture: DescribedMixed) -> None:
         super().build(architecture)
         self.character_embedding = nn.Embedding(architecture.vocabulary, architecture.embed_dim)
+        self.embedded = nn.Identity()  # where hooks meet the state before the first layer
+
+    def parts(self) -> list[tuple[str, str | None]]:
+        return [("embedded", None), *super().parts()[1:]]
 
     def check(self, *inputs: Tensor) -> None:
         Model.check(self, *inputs)
@@ -101,7 +107,7 @@ class MixedModel(NumericModel[DescribedMixed]):
         if values_known(numbers):
             finite("the numbers", numbers)
 
-    def embedded(
+    def embed(
         self, characters: Int[Tensor, "batch characters"], numbers: Float[Tensor, "batch numbers"]
     ) -> Float[Tensor, "batch nodes embed"]:
         """Characters through the embedding, numbers and the scratchpad's zeros through the encoder."""
@@ -148,7 +154,7 @@ class MixedPositionalTransformer(MixedModel[MixedPositional]):
         self, characters: Int[Tensor, "batch characters"], numbers: Float[Tensor, "batch numbers"]
     ) -> Float[Tensor, "batch out_dim"]:
         self.check(characters, numbers)
-        state, position = self.embedded(characters, numbers), self.get_buffer("encoding")
+        state, position = self.embedded(self.embed(characters, numbers)), self.get_buffer("encoding")
         for layer in self.layers:
             state = layer(state, position)
         return self.decoder(state[:, 0])
@@ -203,7 +209,7 @@ class MixedStandardTransformer(MixedModel[MixedStandard]):
         self, characters: Int[Tensor, "batch characters"], numbers: Float[Tensor, "batch numbers"]
     ) -> Float[Tensor, "batch out_dim"]:
         self.check(characters, numbers)
-        state = self.embedded(characters, numbers) + self.position_embedding.weight
+        state = self.embedded(self.embed(characters, numbers) + self.position_embedding.weight)
         for layer in self.layers:
             state = layer(state, state)
         return self.decoder(state[:, 0])

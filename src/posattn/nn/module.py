@@ -4,6 +4,7 @@ import math
 import os
 import re
 from abc import abstractmethod
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -11,12 +12,13 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch._C._functorch import is_functorch_wrapped_tensor
+from torch._subclasses.fake_tensor import FakeTensor
 
 from posattn import checks, devices
 from posattn.errors import PosattnError, kind_of, require
 from posattn.nn.architecture import Architecture
 from posattn.nn.initial_weights import Params
-from posattn.nn.layout import stack, unstack
+from posattn.nn.layout import slots, stack, unstack
 from posattn.nn.weights import read_weights, write_weights
 
 Described = TypeVar("Described", bound=Architecture)
@@ -71,6 +73,7 @@ class Model(nn.Module, Generic[Described]):
         self.architecture = architecture
         with torch.device("meta"):
             self.build(architecture)
+        self.register_load_state_dict_pre_hook(_unstacked)
 
     def _fill(self, tensors: Params) -> None:
         held = unstack(self.architecture, tensors)
@@ -103,21 +106,25 @@ class Model(nn.Module, Generic[Described]):
         return [("encoder", None), *((name, f"{name}.attention") for name in layers), ("decoder", None)]
 
     @torch.no_grad()
-    def trace(self, *inputs: Tensor) -> list[Step]:
-        """The state after the encoder, each layer and the decoder, with the attention that led there."""
+    def trace(self, *inputs: Tensor, **options: Tensor) -> list[Step]:
+        """The state after the encoder, each layer and the decoder, with the attention that led there.
+
+        Takes what `forward` takes. Parts that a model does not have are left out.
+        """
         states: dict[str, Tensor] = {}
         hooks = [
             module.register_forward_hook(lambda _, __, out, name=name: states.__setitem__(name, out.detach()))
             for name, module in self.named_modules()
         ]
         try:
-            self(*inputs)
+            self(*inputs, **options)
         finally:
             for hook in hooks:
                 hook.remove()
         return [
-            Step(name, states[name], None if attention is None else states[attention])
+            Step(name, states[name], None if attention is None else states.get(attention))
             for name, attention in self.parts()
+            if name in states
         ]
 
     def extra_repr(self) -> str:
@@ -128,10 +135,24 @@ class Model(nn.Module, Generic[Described]):
         write_weights(checks.path("path", path), self.architecture, self.weights())
 
 
+def _unstacked(model: Model[Any], state: dict[str, Any], *_: Any) -> None:
+    """Give the tensors of a `state_dict` from before models had submodules, stacked over layers, their names of now."""
+    if state.keys() == model.architecture.shapes().keys() != slots(model.architecture).keys():
+        held = unstack(model.architecture, dict(state))
+        state.clear()
+        state.update(held)
+
+
 def values_known(x: Tensor) -> bool:
     """Whether a tensor's values can be looked at: not while it is compiled, exported, captured or transformed."""
-    hidden = torch.compiler.is_compiling() or x.is_meta or is_functorch_wrapped_tensor(x)
+    traced = torch.compiler.is_compiling() or torch._C._len_torch_dispatch_stack() > 0 or isinstance(x, FakeTensor)
+    hidden = traced or x.is_meta or is_functorch_wrapped_tensor(x)
     return not hidden and not (x.is_cuda and torch.cuda.is_current_stream_capturing())
+
+
+def full_precision(x: Tensor) -> AbstractContextManager[Any]:
+    """Without autocast, on a device that has it."""
+    return nullcontext() if x.is_meta else torch.autocast(x.device.type, enabled=False)
 
 
 def check_codes(what: str, codes: Tensor, vocabulary: int) -> None:

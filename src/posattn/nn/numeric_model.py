@@ -5,7 +5,7 @@ The models differ in what attention sees: positions, values or both.
 """
 
 import math
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import torch
 from jaxtyping import Float
@@ -64,6 +64,9 @@ class Layer(nn.Module):
 
 class NumericModel(Model[DescribedNumeric]):
     """(batch, length, in_dim) → (batch, length, out_dim)."""
+
+    #: Whether a list of numbers is all that the model takes.
+    takes_numbers_alone: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -167,18 +170,27 @@ class NumericModel(Model[DescribedNumeric]):
         self.check(x)
         length = x.shape[1]
         if length > self.architecture.length:
-            self.check_length(length, *(("constants",) if encoding is not None else ("encoding", "constants")))
+            self.check_length(length, *(name for name in self.tables() if encoding is None or name != "encoding"))
         if encoding is None:
-            return self.rows("encoding", length)
+            return self.rows("encoding", length) if "encoding" in self.tables() else self.get_buffer("encoding")
         self.check_encoding(encoding, length)
         return encoding
+
+    def tables(self) -> tuple[str, ...]:
+        """The tables with a row per node that the model reads."""
+        return ("encoding", "constants") if self.architecture.constants is not None else ("encoding",)
+
+    @property
+    def takes_any_length(self) -> bool:
+        """Whether every table that the model reads is a formula, with any number of rows."""
+        return all(getattr(self.architecture, name) in encodings.ENDLESS for name in self.tables())
 
     def check_length(self, length: int, *names: str) -> None:
         """Raise where there are more numbers than P, or the constants, have rows for."""
         sizes = self.architecture
         for name in names:
             used = getattr(sizes, name)
-            if length > sizes.length and used is not None and used not in encodings.ENDLESS:
+            if length > sizes.length and used not in encodings.ENDLESS:
                 other = ", or pass a longer P: model(x, encoding=P)." if sizes.constants is None else "."
                 raise PosattnError(
                     f"the input has length {length} and the {used} {name} of the model {sizes.length}: shorten it, or "

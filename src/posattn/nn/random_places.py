@@ -38,6 +38,7 @@ class RandomPlacesTransformer(NumericModel[RandomPlaces]):
     """
 
     describes = RandomPlaces
+    takes_numbers_alone = False
 
     def check_places(self, x: Tensor, places: Tensor) -> None:
         """Every number has a place, and the model knows it."""

@@ -28,7 +28,7 @@ from posattn.errors import PosattnError, require
 from posattn.nn.architecture import Architecture
 from posattn.nn.check_selection import check_selection
 from posattn.nn.initial_weights import Init, Params
-from posattn.nn.module import Model, values_known
+from posattn.nn.module import Model, full_precision, values_known
 from posattn.nn.token_encodings import random_signs
 
 ENCODINGS = ("one-hot", "near-orthogonal", "stochastic")
@@ -277,7 +277,7 @@ class SelectorTransformer(Model[Selector]):
         """From the encodings of the subset, E_yᵀ: their sum, or E_y(E_yᵀE_y)⁻¹·1."""
         if self.architecture.query == "sum" or self.architecture.encoding == "one-hot":
             return chosen.sum(1)
-        with torch.autocast(chosen.device.type, enabled=False):  # what autocast would round, the inverse magnifies
+        with full_precision(chosen):  # what autocast would round, the inverse magnifies
             ones = torch.ones_like(chosen[:, :, :1])
             return (torch.linalg.solve(chosen @ chosen.mT, ones) * chosen).sum(1)
 

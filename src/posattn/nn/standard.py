@@ -90,6 +90,9 @@ class StandardTransformer(NumericModel[Standard]):
             append_encoding=append_encoding, rotary=rotary,
         )  # fmt: skip
 
+    def tables(self) -> tuple[str, ...]:
+        return tuple(name for name in super().tables() if name != "encoding" or self.architecture.append_encoding)
+
     def layer(self, sizes: Standard) -> Layer:
         return Layer(sizes, rotary=sizes.rotary)
 

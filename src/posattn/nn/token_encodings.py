@@ -26,11 +26,18 @@ def random_words(key: Int[Tensor, "*#lead"], token: Int[Tensor, "*#lead"], width
     On any device and in any order the same, so an encoding needs no generator, and no memory until it is used.
     """
     words = -(-width // 64)
-    counter = token.unsqueeze(-1) * words + torch.arange(1, words + 1, device=token.device)
-    state = key.unsqueeze(-1) + counter * STEP
+    # One multiplication by STEP for the token and one for the word, all of them modulo 2⁶⁴: a compiler that works out
+    # the range of `counter * STEP` would leave 64 bits.
+    within = torch.cat([token.new_full((1,), _wrapped(STEP * word)) for word in range(1, words + 1)])
+    state = key.unsqueeze(-1) + token.unsqueeze(-1) * _wrapped(STEP * words) + within
     state = (state ^ _shifted(state, 30)) * FIRST
     state = (state ^ _shifted(state, 27)) * SECOND
     return state ^ _shifted(state, 31)
+
+
+def _wrapped(number: int) -> int:
+    """A whole number as the signed one that 64 bits hold of it."""
+    return (number + 2**63) % 2**64 - 2**63
 
 
 def _shifted(state: Tensor, by: int) -> Tensor:

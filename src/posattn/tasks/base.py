@@ -54,13 +54,16 @@ class Task(ABC):
     def loss_key(self) -> tuple[Any, ...]:
         """What tasks must have in common to share a fleet: how they score, and every field that may enter a score.
 
-        A task that says nothing about that is safe: only fields marked `UNSCORED` are left out, and the mark holds for
-        the loss and the metric of the class that made it, not for those of a class derived from it.
+        A task that says nothing about that is safe. Its loss may ask its class for anything, so classes that are not
+        posattn's own share no fleet with another; and only fields marked `UNSCORED` are left out, where the mark is of
+        the class whose loss and metric they are.
         """
         task: Any = self
-        key: list[Any] = [type(task).loss, type(task).metric]
+        kind = type(task)
+        ours = kind.__module__.startswith("posattn.tasks.")
+        key: list[Any] = [kind.loss, kind.metric, None if ours else kind]
         for field in dataclasses.fields(task):
-            owner: Any = next(kind for kind in type(task).__mro__ if field.name in inspect.get_annotations(kind))
+            owner: Any = next(one for one in kind.__mro__ if field.name in inspect.get_annotations(one))
             marked = not field.metadata.get("scored", True) and [owner.loss, owner.metric] == key[:2]
             if field.name not in DESCRIPTION and not marked:
                 key.append((field.name, getattr(task, field.name)))

@@ -57,7 +57,7 @@ MODELS: list[tuple[Architecture, str]] = [
     (GPTArchitecture(positional=True), "joined"),
     (Selector(encoding="one-hot"), "split"),
     (ExactPositional(), "the model's own"),
-    (FullyConnected(), "the model's own"),
+    (FullyConnected(), "layers"),
 ]
 EVERY_MODEL = pytest.mark.parametrize(("model", "usual"), MODELS, ids=lambda value: type(value).__name__)
 

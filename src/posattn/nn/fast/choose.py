@@ -11,9 +11,10 @@ import torch
 from torch import Tensor
 
 from posattn.nn.architecture import Architecture
-from posattn.nn.fast import gpt, layer_by_layer, positional, selector, standard
+from posattn.nn.fast import fully_connected, gpt, layer_by_layer, positional, selector, standard
 from posattn.nn.fast.any_model import mapped
 from posattn.nn.fast.products import half
+from posattn.nn.fully_connected import FullyConnected
 from posattn.nn.gpt import GPTArchitecture
 from posattn.nn.positional import Positional
 from posattn.nn.selector import Selector
@@ -25,6 +26,7 @@ FORMS: dict[type[Architecture], Callable[..., Callable[..., Tensor] | None]] = {
     Standard: standard.form,
     GPTArchitecture: gpt.form,
     Selector: selector.form,
+    FullyConnected: fully_connected.form,
     **dict.fromkeys(layer_by_layer.ARCHITECTURES, layer_by_layer.form),
 }
 
