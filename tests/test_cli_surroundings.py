@@ -186,7 +186,7 @@ def test_score_of_a_compiled_model_is_exact_on_its_own_task(run: Any, files: dic
         ("trained", ["--task", "sum", "--samples", 0], ["samples=0", "at least one"]),
         ("trained", ["--task", "sum", "--samples", 10**15], ["the memory is full", "fewer samples"]),
         ("sort", ["--task", "sort", "--scale", 30], ["lies outside ±50", "larger domain"]),
-        ("gpt", ["--task", "sum"], ["holds a model for tokens or text"]),
+        ("gpt", ["--task", "sum"], ["holds a gpt model", "models for lists of numbers"]),
         ("nan", ["--task", "sum"], ["tensor 'encoder_weight' holds NaN", "lower learning rate"]),
         ("missing", ["--task", "sum"], ["'missing' is not there"]),
     ],

@@ -104,8 +104,3 @@ def test_bad_input_is_refused_as_by_the_model():
     for x in given:
         with pytest.raises(PosattnError):
             hard(x)
-
-
-def test_a_hardened_model_makes_no_graph():
-    hard = compile(library.get("sort", 4)).model.harden()
-    assert not hard(torch.zeros(1, 4, 1)).requires_grad

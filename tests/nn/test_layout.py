@@ -143,7 +143,7 @@ def test_the_scale_of_a_normalisation_is_not_transposed() -> None:
 
 
 def test_a_kind_of_posattns_own_cannot_be_taken() -> None:
-    with pytest.raises(PosattnError, match="kind='positional' of Mine .* choose another"):
+    with pytest.raises(PosattnError, match=r"kind='positional' of Mine .* choose another"):
 
         class Mine(Architecture):
             kind = "positional"
