@@ -197,7 +197,7 @@ def test_verify_ends_with_1_where_the_weights_are_wrong(run, files):
 
 FILES = {
     "missing": ["is not there: check the path"],
-    "damaged": ["damaged or no safetensors file"],
+    "damaged": ["damaged or is not a safetensors file"],
 }
 
 

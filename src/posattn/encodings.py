@@ -1,4 +1,4 @@
-"""Positional encodings P: one row a node.
+"""Positional encodings P: one row per node.
 
 Every encoding is a function `(nodes, *, dim, generator) -> P` in one registry, so that a name in a
 configuration and a function in code are the same thing:

@@ -182,7 +182,7 @@ def test_a_file_cut_anywhere_is_damaged(saved):
     whole = saved.read_bytes()
     for cut in {*range(24), *range(24, len(whole), len(whole) // 97), len(whole) - 1}:
         saved.write_bytes(whole[:cut])
-        assert "damaged or no safetensors file" in complaint(saved)
+        assert "damaged or is not a safetensors file" in complaint(saved)
 
 
 def test_a_file_with_something_behind_it_is_damaged(saved):
@@ -205,7 +205,7 @@ def test_a_changed_byte_in_the_header_never_raises_anything_else(saved):
 def test_a_foreign_file_is_refused(content, tmp_path):
     path = tmp_path / "foreign.bin"
     path.write_bytes(content)
-    assert "damaged or no safetensors file" in complaint(path)
+    assert "damaged or is not a safetensors file" in complaint(path)
 
 
 class Malicious:
@@ -223,7 +223,7 @@ class Malicious:
 def test_nothing_is_ever_unpickled(write, name, tmp_path):
     path, trap = tmp_path / name, tmp_path / "trap"
     write({"weights": Malicious(trap)}, path)
-    assert "damaged or no safetensors file" in complaint(path)
+    assert "damaged or is not a safetensors file" in complaint(path)
     assert not trap.exists()
     pickle.loads(pickle.dumps(Malicious(trap)))
     assert trap.exists()  # the trap itself works

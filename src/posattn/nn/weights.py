@@ -52,7 +52,7 @@ def _opened(path: Path) -> tuple[dict[str, str], Params]:
         with safetensors.safe_open(path, framework="pt") as file:
             return file.metadata() or {}, {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (no dict)
     except (safetensors.SafetensorError, OSError) as error:
-        raise PosattnError(f"'{path}' is damaged or no safetensors file: {error}") from None
+        raise PosattnError(f"'{path}' is damaged or is not a safetensors file: {error}") from None
 
 
 def _checked(header: dict[str, str], tensors: Params) -> tuple[Architecture, Params]:
@@ -88,7 +88,7 @@ def _is_float(tensor: Tensor) -> bool:
 
 
 def check_finite_weights(what: str, tensors: Params) -> None:
-    """Refuse a model whose weights are no numbers: nothing that is computed from them means anything."""
+    """Refuse a model whose weights are not numbers: nothing that is computed from them means anything."""
     for name, tensor in tensors.items():
         require(
             bool(tensor.isfinite().all()),
