@@ -80,7 +80,7 @@ def check_one_shape(trials: Sequence[Trial]) -> None:
         for (name, first), (_, other) in zip(key, shape_key(trial), strict=True):
             require(
                 first == other,
-                f"trials {trials[0].id} and {trial.id} differ in their {name}, so they do not form a fleet: {first} against "
+                f"trials {trials[0].id} and {trial.id} differ in their {name} and do not form a fleet: {first} against "
                 f"{other}. posattn.engine.run sorts trials into fleets by itself.",
             )
 
