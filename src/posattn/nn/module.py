@@ -1,5 +1,6 @@
 """A model as a PyTorch module: it holds the weights of one model, checks what it is given, and can be traced."""
 
+import inspect
 import math
 import os
 import re
@@ -15,7 +16,7 @@ from torch._C._functorch import is_functorch_wrapped_tensor
 from torch._subclasses.fake_tensor import FakeTensor
 
 from posattn import checks, devices
-from posattn.errors import PosattnError, kind_of, require
+from posattn.errors import PosattnError, kind_of, require, unknown
 from posattn.nn.architecture import Architecture
 from posattn.nn.initial_weights import Params
 from posattn.nn.layout import slots, stack, unstack
@@ -111,6 +112,10 @@ class Model(nn.Module, Generic[Described]):
 
         Takes what `forward` takes. Parts that a model does not have are left out.
         """
+        taken = inspect.signature(self.forward).parameters
+        for option in options:
+            if option not in taken:
+                raise unknown(f"option of the {self.architecture.kind} model's forward pass", option, taken)
         states: dict[str, Tensor] = {}
         hooks = [
             module.register_forward_hook(lambda _, __, out, name=name: states.__setitem__(name, out.detach()))
