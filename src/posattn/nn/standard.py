@@ -77,11 +77,27 @@ class StandardTransformer(NumericModel[Standard]):
         rotary: bool = False,
         generator: torch.Generator | None = None,
     ) -> None:
-        """Draw the first weights. Arguments are those of `PositionalTransformer`, and two more.
+        """Draw the first weights.
 
         Args:
+            length: the longest input, for encodings that end somewhere (one-hot, binary, random or given ones).
+            scratchpad: extra nodes with input 0, whose outputs are dropped.
+            in_dim: numbers per node in the input.
+            out_dim: numbers per node in the output.
+            embed_dim: width of a node's state; a multiple of `heads`.
+            heads: attention heads per layer.
+            layers: number of layers; None is floor(log2 length) + 1, the paper's choice.
+            hidden_dim: width of the MLPs.
+            mlp_layers: linear maps in each MLP, with a ReLU between each two.
+            bias: False leaves out every bias except those of queries and keys.
+            encoding: P, the name of an encoding (`posattn.encodings`) or a matrix with one row per node, the
+                scratchpad's last.
+            encoding_dim: width of P, where the encoding leaves a choice.
+            constants: an encoding or a matrix whose rows are appended to every node's input; None appends nothing.
+            constants_dim: width of the constants, where their encoding leaves a choice.
             append_encoding: whether P is appended to the input; without it only `rotary` tells nodes apart.
             rotary: whether queries and keys are rotated by their node's place.
+            generator: where first weights and random encodings are drawn from; None is PyTorch's global one.
         """
         self._begin(
             generator, length=length, scratchpad=scratchpad, in_dim=in_dim, out_dim=out_dim, embed_dim=embed_dim,
