@@ -130,7 +130,9 @@ def test_a_copy_and_its_original_share_no_memory() -> None:
     assert pointers.isdisjoint(tensor.data_ptr() for tensor in copy.deepcopy(model).state_dict().values())
 
 
-def test_the_scale_of_a_normalisation_is_not_transposed() -> None:
+def test_the_scale_of_a_normalisation_is_not_transposed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("posattn.nn.architecture.ARCHITECTURES", {})  # the kind is known in this test alone
+
     @dataclass(frozen=True, kw_only=True)
     class Normed(Architecture):
         kind = "normed, of a test"
