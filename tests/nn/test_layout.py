@@ -43,8 +43,8 @@ def test_first_weights_are_those_of_the_architecture_and_leave_the_global_genera
     assert all(torch.equal(model.weights()[tensor], value) for tensor, value in drawn.items())
 
 
-#: Σ cos(i)·w_i over all numbers that seed 0 gave before models had submodules. The last bit of a drawn number depends on
-#: the CPU's instructions; a sum of 500 of them, each below 1, by at most 500·2⁻²⁴.
+#: Σ cos(i)·w_i over all numbers that seed 0 gave before models had submodules. The last bit of a drawn number depends
+#: on the CPU's instructions; a sum of 500 of them, each below 1, by at most 500·2⁻²⁴.
 FIRST = [
     (11.079807, Positional(length=3, embed_dim=4, hidden_dim=5, layers=2, mlp_layers=3)),
     (-2.560078, Standard(length=3, embed_dim=4, hidden_dim=5, layers=2, bias=False)),
