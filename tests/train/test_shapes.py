@@ -36,7 +36,7 @@ KHOP: dict[str, Any] = {"task": "khop", "data": {"options": {}}, "evaluation": {
 )
 def test_trials_of_different_shapes_are_no_fleet(fields, named):
     first, other = small_trial(), small_trial(**fields)
-    with pytest.raises(PosattnError, match=f"trials {first.id} and {other.id} differ in their {named}, so they are no"):
+    with pytest.raises(PosattnError, match=f"trials {first.id} and {other.id} differ in their {named} "):
         Fleet([first, other], device="cpu")
 
 
