@@ -101,7 +101,10 @@ def test_jacrev_equals_one_backward_pass_per_output(name: str) -> None:
 def test_hessian_equals_a_difference_of_gradients(name: str) -> None:
     model, inputs = case(name)
     function, weight = of_weights(model, inputs)
-    total = lambda value: function(value).square().sum()  # noqa: E731
+
+    def total(value: Tensor) -> Tensor:
+        return function(value).square().sum()
+
     hessian = torch.func.hessian(total)(weight).reshape(weight.numel(), -1)
     direction = torch.randn(weight.shape, generator=torch.Generator().manual_seed(5), dtype=weight.dtype)
     gradient = torch.func.grad(total)
@@ -121,10 +124,10 @@ def test_vmap_over_inputs_equals_a_loop(name: str) -> None:
 @every_model
 def test_vmap_over_weights_is_an_ensemble(name: str) -> None:
     model, inputs = case(name)
-    members = [model, copy.deepcopy(model)]
+    members: list[nn.Module] = [model, copy.deepcopy(model)]
     for weight in members[1].parameters():
         weight.data *= 0.9
-    params, buffers = torch.func.stack_module_state(members)  # type: ignore[arg-type]  # models are modules
+    params, buffers = torch.func.stack_module_state(members)
 
     def one(p: dict[str, Tensor], b: dict[str, Tensor]) -> Tensor:
         return torch.func.functional_call(model, (p, b), inputs)
