@@ -32,7 +32,8 @@ def test_a_fleet_runs_the_formula_and_does_not_fold(name):
     made = compile(library.get(name, 7), domain=1000, dtype=torch.float64).verify(samples=4)
     x = (1000 * oracle.numbers(20, 7, 1)).clamp(-1000, 1000)
     form = fast_form(made.model.architecture, device=torch.device("cpu"), precision="float64")
-    assert made.certificate is not None and made.certificate.bound is not None
+    assert made.certificate is not None
+    assert made.certificate.bound is not None
     with torch.no_grad():
         apart = (form(made.model.replica(), x.unsqueeze(0))[0] - made.model(x)).abs().max()
     # Both add up the formula, in some order, and each is as near the program as the bound for every order says.
