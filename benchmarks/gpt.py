@@ -19,6 +19,7 @@ from torch import Tensor
 from posattn.nn.fast import gpt
 from posattn.studies.positional import khop_protocol as khop
 from posattn.train import Fleet
+from posattn.train.fleet.passes import FormulaPasses
 
 SEEDS, STEPS = 3, 100
 
@@ -28,7 +29,7 @@ def fleet(layers: int, *, positional: bool, form: Callable[..., Tensor] = gpt.fu
     trial = khop.trial("khop", "paper", layers=layers, positional=positional, gelu="tanh")
     trial = dataclasses.replace(trial, data=dataclasses.replace(trial.data, samples=6400))
     made = Fleet([dataclasses.replace(trial, seed=seed) for seed in range(SEEDS)], device="cuda")
-    made.forward = partial(form, made.parameters.architecture)
+    made.passes = FormulaPasses(made.parameters, partial(form, made.parameters.architecture), made.task)
     steps = made.run()
     for _ in range(10):
         next(steps)

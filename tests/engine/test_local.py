@@ -26,7 +26,7 @@ def with_memory(patch: pytest.MonkeyPatch, *, free: int, each: int) -> list[Tria
     """Pretend that a GPU has so many bytes free and that a replica takes so many; gives the trials asked about."""
     asked: list[Trial] = []
     patch.setattr(torch.cuda, "mem_get_info", lambda device: (free, 2 * free))
-    patch.setattr(local, "bytes_per_replica", lambda trial, device: asked.append(trial) or each)
+    patch.setattr(local, "bytes_per_replica", lambda trial, device, together: asked.append(trial) or each)
     return asked
 
 

@@ -143,13 +143,13 @@ def test_tiny_numbers_count_as_nothing_while_a_fleet_trains_and_not_after(monkey
     try:
         made = in_chunks_of_two(monkeypatch)
         assert cpu.flushes_tiny_numbers() is before
-        forward = made.forward
+        forward = made.passes.predict
 
         def scoring(*given: Any) -> torch.Tensor:
             seen.append((threads == 1, cpu.flushes_tiny_numbers()))
             return forward(*given)
 
-        made.forward = scoring
+        monkeypatch.setattr(made.passes, "predict", scoring)
         made.scores()
         assert cpu.flushes_tiny_numbers() is before
     finally:
@@ -157,13 +157,13 @@ def test_tiny_numbers_count_as_nothing_while_a_fleet_trains_and_not_after(monkey
     assert set(seen) == {(threads == 1, True)}
 
 
-def test_an_error_in_a_thread_is_raised(two_threads):
+def test_an_error_in_a_thread_is_raised(two_threads, monkeypatch):
     broken = Fleet([small_trial(seed=seed) for seed in range(2)], device="cpu")
 
     def failing(*_: Any) -> torch.Tensor:
         raise RuntimeError("no forward pass")
 
-    broken.forward = failing
+    monkeypatch.setattr(broken.passes, "predict", failing)
     with pytest.raises(RuntimeError, match="no forward pass"):
         next(broken.run())
     assert torch.get_num_threads() == 2

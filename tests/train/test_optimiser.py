@@ -11,6 +11,7 @@ from posattn.nn import FullyConnected, GPTArchitecture, MixedPositional, Positio
 from posattn.train import Fleet, Optimiser
 from posattn.train.fleet.optimiser import Update
 from posattn.train.fleet.parameters import FlatParameters
+from posattn.train.fleet.passes import FormulaPasses
 
 from .small import MODEL, difference, identical, score_difference, small_trial, trained
 
@@ -205,7 +206,9 @@ def test_data_that_is_no_number_freezes_for_good_the_replica_that_meets_it():
 def test_a_gradient_that_is_no_number_freezes_even_where_the_loss_is_one(monkeypatch):
     monkeypatch.setattr("posattn.train.fleet.fleet.chunk_size", lambda trial, replicas: replicas)
     fleet = Fleet([small_trial(seed=k) for k in range(3)], device="cpu")
-    forward = fleet.forward
+    passes = fleet.passes
+    assert isinstance(passes, FormulaPasses)
+    forward = passes.forward
 
     def kinked(p: Any, *inputs: Tensor) -> Tensor:
         """At step 7, √0 is added to what replica 1 answers: nothing, with a derivative of ∞·0."""
@@ -213,7 +216,7 @@ def test_a_gradient_that_is_no_number_freezes_even_where_the_loss_is_one(monkeyp
         bump = torch.stack([torch.zeros_like(root), root, torch.zeros_like(root)])
         return forward(p, *inputs) + bump.view(3, 1, 1, 1) if fleet.step == 7 else forward(p, *inputs)
 
-    fleet.forward = kinked
+    passes.forward = kinked
     for step in fleet.run():
         assert fleet.loss.isfinite().all(), step
     assert_frozen(fleet, 7)

@@ -31,10 +31,14 @@ MEMORY_SHARE = 0.7
 
 @dataclass(frozen=True)
 class LocalEngine:
-    """Trains on one device of this machine. A checkpoint is written every `checkpoint_every` seconds and on Ctrl-C."""
+    """Trains on one device of this machine. A checkpoint is written every `checkpoint_every` seconds and on Ctrl-C.
+
+    Without `together`, a fleet's replicas take each step one after the other, by a user's module as it is.
+    """
 
     device: torch.device
     checkpoint_every: float = 60.0
+    together: bool = True
 
     def capacity(self) -> Capacity:
         kind = self.device.type
@@ -51,7 +55,7 @@ class LocalEngine:
         most = max(trials, key=lambda trial: trial.data.samples)
         widest = trials[0].model.covering([trial.model for trial in trials])
         with self._memory_errors():
-            return bytes_per_replica(dataclasses.replace(most, model=widest), self.device)
+            return bytes_per_replica(dataclasses.replace(most, model=widest), self.device, together=self.together)
 
     def run(self, plan: Plan, store: Store, reporter: Reporter) -> dict[str, str]:
         with interruptible() as stopping, self._memory_errors():
@@ -59,7 +63,7 @@ class LocalEngine:
             for planned in plan.fleets:
                 for fleet in self._fitting(planned, turns, reporter):
                     given = (fleet.trials, self.device, store, reporter, self.checkpoint_every, plan.replaced)
-                    turns.begin(partial(Training, *given))
+                    turns.begin(partial(Training, *given, together=self.together))
             turns.finish()
         left_out: dict[str, str] = {}
         missing: dict[str | None, str] = {}

@@ -36,6 +36,7 @@ def run(
     reporter: Reporter | None = None,
     checkpoint_every: float = 60.0,
     keep: bool = False,
+    together: bool = True,
     engine: Engine | None = None,
 ) -> Store:
     """Run every trial that the store does not hold yet, and keep it there.
@@ -43,6 +44,9 @@ def run(
     A checkpoint is written every `checkpoint_every` seconds and on Ctrl-C; called again with the same trials, the run
     goes on from there. A finished trial of a task that its author has changed since is trained again, and its result
     is replaced when the new one is there; an unfinished one starts anew. With `keep`, results stay and runs go on.
+
+    Trials of one shape train `together`, as one program. A module of your own that cannot be mapped over replicas
+    trains with together=False, one replica after the other.
 
     Without an `engine`, trials run in this process on `device`; another engine brings devices and checkpoints of its
     own.
@@ -54,6 +58,7 @@ def run(
         reporter=reporter,
         checkpoint_every=checkpoint_every,
         keep=keep,
+        together=together,
         engine=engine,
     )
     for reason in left_out.values():
@@ -69,6 +74,7 @@ def attempt(
     reporter: Reporter | None = None,
     checkpoint_every: float = 60.0,
     keep: bool = False,
+    together: bool = True,
     engine: Engine | None = None,
 ) -> Attempt:
     """The same, where a trial whose pretrained model cannot be had is said and left out."""
@@ -78,18 +84,19 @@ def attempt(
     fix = "pass an object with the methods of posattn.engine.Engine, or leave it out"
     checks.instance("engine", engine, (Engine, type(None)), fix=fix)
     checks.switch("keep", keep)
+    checks.switch("together", together)
     seconds = checks.number("checkpoint_every", checkpoint_every)
     require(seconds > 0, f"checkpoint_every={checkpoint_every}: seconds between checkpoints, above 0.")
-    store, engine = Store(out), engine or LocalEngine(devices.resolve(device), seconds)
+    store, engine = Store(out), engine or LocalEngine(devices.resolve(device), seconds, together)
     notes = store.prepare()
     asked = {trial.id: trial for trial in trials}
     outdated = set() if keep else {trial.id for trial in asked.values() if store.outdated(trial)}
-    changed = [source.task for trial in outdated if (source := asked[trial].task_source) is not None]
-    for task in sorted(set(changed)):
-        count = changed.count(task)
+    changed = [source.what for trial in outdated if (source := asked[trial].task_source) is not None]
+    for what in sorted(set(changed)):
+        count = changed.count(what)
         past, now = ("was finished", "it is") if count == 1 else ("were finished", "they are")
         notes.append(
-            f"task '{task}' has changed since {count} of its trials {past}: {now} trained again and replaced. "
+            f"{what} has changed since {count} of its trials {past}: {now} trained again and replaced. "
             "--keep (keep=True) uses what is there."
         )
     todo = [trial for trial in asked.values() if trial.id in outdated or not store.finished(trial)]
@@ -118,12 +125,12 @@ def _interrupted(
         if not asked.keys() >= set(ids):
             continue
         before, now = sources(folder), {trial: asked[trial].task_source for trial in ids}
-        changed = {task.task for trial, task in now.items() if task and not same(before.get(trial), task.hash)}
+        changed = {own.what for trial, own in now.items() if own and not same(before.get(trial), own.hash)}
         changed = set() if keep else changed
         notes += [
-            f"task '{task}' has changed since a fleet of {len(ids)} was interrupted: it starts anew. "
+            f"{what} has changed since a fleet of {len(ids)} was interrupted: it starts anew. "
             "--keep (keep=True) goes on with it."
-            for task in sorted(changed)
+            for what in sorted(changed)
         ]
         if changed or todo.isdisjoint(ids):
             forget(folder)  # where nothing is to do, the last run ended between its last result and the clean-up

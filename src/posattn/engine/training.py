@@ -32,6 +32,7 @@ class Training:
         report: Reporter,
         checkpoint_every: float,
         replaced: Collection[str],
+        together: bool = True,
     ) -> None:
         cuda = device.type == "cuda"
         self._on_stream: Callable[[], AbstractContextManager[object]] = (
@@ -43,7 +44,7 @@ class Training:
         self.sources = {trial.id: source.hash for trial in trials if (source := trial.task_source) is not None}
         self.beside = 1  # how many fleets trained at once, at most
         with self._on_stream():
-            self.fleet = fleet = Fleet(list(trials), device=device)
+            self.fleet = fleet = Fleet(list(trials), device=device, together=together)
             self.checkpoints = Checkpoints(store.checkpoints, fleet)
             self.history: list[list[dict[str, Any]]] = [[] for _ in trials]
             spent = 0.0
@@ -64,6 +65,7 @@ class Training:
             names = sorted({trial.task for trial in trials})
             title = f"{'/'.join(models)} on {', '.join(names)} × {len(trials)}"
             self.number = report.start(title, fleet.steps, fleet.step)
+            self.noted = 0  # how many of the fleet's notes were said
             self.looked = self.saved = time.monotonic()
             self.began = self.looked - spent  # as if there had been no interruption
             self.due: int | None = None  # the step that was taken and after which something is left to do
@@ -75,6 +77,9 @@ class Training:
             step = self.due = next(self.fleet.run(), last) if self.due is None else self.due
             if self.every and step % self.every == 0 and step < last:
                 self._score(step)
+            for note in self.fleet.passes.notes[self.noted :]:
+                self.report.say(note)
+            self.noted = len(self.fleet.passes.notes)
             now = time.monotonic()
             if now - self.looked >= REPORT_EVERY:
                 self.report.update(self.number, step, self.fleet.loss.tolist())

@@ -1,6 +1,7 @@
 """The models: what a forward pass is. Start reading at `posattn.nn.positional`."""
 
 from posattn.nn.ablations import ABLATIONS, ablation
+from posattn.nn.any_module import AnyModule
 from posattn.nn.architecture import Architecture, from_json
 from posattn.nn.compiled_positional import ExactPositional, ExactPositionalTransformer
 from posattn.nn.fully_connected import FullyConnected, FullyConnectedNetwork
@@ -17,6 +18,7 @@ from posattn.nn.standard import Standard, StandardTransformer
 __all__ = [
     "ABLATIONS",
     "GPT",
+    "AnyModule",
     "Architecture",
     "ExactPositional",
     "ExactPositionalTransformer",

@@ -3,7 +3,7 @@
 import dataclasses
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -26,6 +26,8 @@ class Architecture(ABC):
     """
 
     kind: ClassVar[str]
+    #: Whether its module is a user's own, so that even its shapes are known only to code that has to be trusted.
+    foreign: ClassVar[bool] = False
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -46,6 +48,12 @@ class Architecture(ABC):
             value = getattr(self, field.name)
             if isinstance(value, np.generic):
                 object.__setattr__(self, field.name, value.item())
+
+    @classmethod
+    def of_fields(cls, fields: Mapping[str, Any]) -> "Architecture":
+        """The architecture with these fields, as JSON gives them."""
+        # JSON knows no tuples
+        return build(cls, {name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()})
 
     @abstractmethod
     def parameters(self) -> dict[str, Init]:
@@ -98,9 +106,7 @@ def from_json(text: str) -> Architecture:
     except (ValueError, TypeError, AttributeError, KeyError, RecursionError):
         raise PosattnError(f"not the description of a model: {text!r:.80}. Architecture.to_json writes one.") from None
     choice("kind of model", kind, ARCHITECTURES)
-    # JSON knows no tuples
-    fields = {name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()}
-    return build(ARCHITECTURES[kind], fields)
+    return ARCHITECTURES[kind].of_fields(fields)
 
 
 def build(architecture: type[Architecture], options: dict[str, Any]) -> Architecture:

@@ -17,6 +17,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 from posattn import checks, devices
 from posattn.errors import PosattnError, kind_of, require, unknown
+from posattn.nn.any_module import AnyModule
 from posattn.nn.architecture import Architecture
 from posattn.nn.initial_weights import Params
 from posattn.nn.layout import slots, stack, unstack
@@ -223,6 +224,25 @@ def _floating(name: str, value: Any) -> Tensor:
     return tensor
 
 
-def load(path: str | os.PathLike[str]) -> Model[Any]:
-    """The model in a file that `model.save` wrote. Nothing in the file is ever executed."""
-    return model_of(*read_weights(checks.path("path", path)))
+def load(path: str | os.PathLike[str], *, trust: bool = False) -> Any:
+    """The model in a file that `model.save` or a training run wrote. Nothing in the file is ever executed.
+
+    A file may name a module of your own (`AnyModule`). Only with `trust` is the function that makes it imported and
+    called.
+    """
+    architecture, tensors = read_weights(checks.path("path", path))
+    if not isinstance(architecture, AnyModule):
+        return model_of(architecture, tensors)
+    require(
+        checks.switch("trust", trust),
+        f"'{path}' holds a module that '{architecture.factory}' makes: to import and call that function, load it with "
+        "trust=True.",
+    )
+    return architecture.with_weights(tensors)
+
+
+def module_of(architecture: Architecture, tensors: Params) -> nn.Module:
+    """The module of any architecture, with a copy of given weights; a user's own is in evaluation mode."""
+    if isinstance(architecture, AnyModule):
+        return architecture.with_weights(tensors)
+    return model_of(architecture, tensors)

@@ -29,9 +29,9 @@ Report = Callable[[int, list[float]], None]
 
 
 class TaskSource(NamedTuple):
-    """A user's task: its name, and a hash of what it computes (`posattn.train.task_hash`)."""
+    """What of a trial is a user's own: in words, and a hash of what it computes (`posattn.train.task_hash`)."""
 
-    task: str
+    what: str
     hash: str
 
 
@@ -93,7 +93,7 @@ class Runnable(ABC):
 
     @property
     def task_source(self) -> TaskSource | None:
-        """The task where it is a user's own, and what it is now, so that a change of it is noticed."""
+        """The task, and the module, where they are a user's own, as they are now, so that a change is noticed."""
         return None
 
 

@@ -1,10 +1,13 @@
-"""Whether a user's task is still the one that a result was made with: a hash of all that decides what it computes."""
+"""Whether a user's task or module is still the one that a result was made with: a hash of what decides its results."""
 
 import dataclasses
 import hashlib
+from collections.abc import Iterable
 from typing import Any
 
 from posattn import tasks
+from posattn.nn import AnyModule, Architecture
+from posattn.nn.importing import named
 from posattn.train.task_text import Teller, state
 
 #: Says that a task holds something of which nothing lasting can be told. It equals nothing, itself included.
@@ -24,9 +27,28 @@ def source_hash(task: Any) -> str | None:
         if all(getattr(task, name) == getattr(own, name) for name in fixed):
             return None
     fields = {name: value for name, value in state(task).items() if name not in ASIDE}
-    teller = Teller([type(task), *fields.values()])
+    return _hash(Teller([type(task), *fields.values()]), type(task), fields)
+
+
+def module_hash(model: Architecture) -> str | None:
+    """A hash of the function that makes a user's module, and of what it has captured; None for posattn's own models."""
+    if not isinstance(model, AnyModule):
+        return None
+    factory = named(model.factory)
+    return _hash(Teller([factory]), factory)
+
+
+def joined_hash(hashes: Iterable[str]) -> str:
+    """One hash of several; `UNKNOWN` where one of them is."""
+    first, *others = hashes
+    if not others or UNKNOWN in (first, *others):
+        return UNKNOWN if UNKNOWN in (first, *others) else first
+    return hashlib.sha256(" ".join((first, *others)).encode()).hexdigest()[:16]
+
+
+def _hash(teller: Teller, *parts: Any) -> str:
     try:
-        told = "\n".join(teller.tell(part) for part in (type(task), fields))
+        told = "\n".join(teller.tell(part) for part in parts)
     except RecursionError:
         return UNKNOWN
     return UNKNOWN if teller.unknown else hashlib.sha256(told.encode()).hexdigest()[:16]

@@ -14,7 +14,7 @@ from posattn.nn.numeric_sizes import GIVEN
 from posattn.train import identity
 from posattn.train.runnable import Runnable, TaskSource
 from posattn.train.sample_options import Options, TestSets, not_a_mapping, own_options, spelled_out, with_inherited
-from posattn.train.task_hash import source_hash
+from posattn.train.task_hash import joined_hash, module_hash, source_hash
 from posattn.train.trial_parts import Data, Evaluation, Optimiser
 
 PRECISIONS = ("float32", "tf32", "bf16", "float64")
@@ -121,5 +121,9 @@ class Trial(Runnable):
 
     @property
     def task_source(self) -> TaskSource | None:
-        found = source_hash(tasks.get(self.task, **self.task_options))
-        return None if found is None else TaskSource(self.task, found)
+        own = {
+            f"task '{self.task}'": source_hash(tasks.get(self.task, **self.task_options)),
+            f"module '{self.model.label()}'": module_hash(self.model),
+        }
+        found = {what: held for what, held in own.items() if held is not None}
+        return TaskSource(" and ".join(found), joined_hash(found.values())) if found else None

@@ -14,6 +14,7 @@ import torch
 
 from posattn import checks, devices, tasks
 from posattn.errors import require
+from posattn.nn import AnyModule
 from posattn.nn.fast.choose import fast_form
 from posattn.nn.initial_weights import Params
 from posattn.train.fleet.cpu import Workers, chunk_size, keep_freed_memory, without_tiny_numbers
@@ -23,6 +24,7 @@ from posattn.train.fleet.evaluate import FleetTests, Score
 from posattn.train.fleet.grouping import check_one_shape
 from posattn.train.fleet.optimiser import Update
 from posattn.train.fleet.parameters import FlatParameters
+from posattn.train.fleet.passes import FormulaPasses, Passes
 from posattn.train.fleet.schedule import Schedule
 from posattn.train.random_streams import stream
 from posattn.train.trial import Trial
@@ -32,9 +34,15 @@ EVALUATED_TOGETHER = 250
 
 
 class Fleet:
-    """Trials of one shape and step count, trained together. `run()` trains, `scores()` evaluates."""
+    """Trials of one shape and step count, trained together. `run()` trains, `scores()` evaluates.
 
-    def __init__(self, trials: list[Trial], *, device: str | torch.device = "auto") -> None:
+    Without `together`, replicas take their turns one after the other. `compiled` allows `torch.compile` where it pays,
+    which takes its time before the first step.
+    """
+
+    def __init__(
+        self, trials: list[Trial], *, device: str | torch.device = "auto", together: bool = True, compiled: bool = True
+    ) -> None:
         checks.several("trials", trials, Trial, fix="pass a list of posattn.train.Trial")
         require(len(trials) >= 1, "trials=[]: a fleet needs at least one trial.")
         check_one_shape(trials)
@@ -46,18 +54,12 @@ class Fleet:
         cuda = self.device.type == "cuda"
         if not cuda:
             keep_freed_memory()
-        size = len(trials) if cuda else chunk_size(trials[0], len(trials))
-        first = [
-            {name: tensor.to(self.device, dtype) for name, tensor in t.model.init(stream(t.seed, "weights")).items()}
-            for t in trials
-        ]
+        size = 1 if not together else len(trials) if cuda else chunk_size(trials[0], len(trials))
+        first = [_placed(t.model.init(stream(t.seed, "weights")), self.device, dtype) for t in trials]
         self.parameters = FlatParameters([t.model for t in trials], first, chunk=size)
         for name in self.parameters.architecture.measures(self.parameters.chunks[0]):
             taken = any(one.name == name for one in trials[0].test_sets)
             require(not taken, f"a test set is called '{name}', which is a figure of the weights: rename it.")
-        precision = devices.arithmetic(self.device, self.precision)
-        self.forward = fast_form(self.parameters.architecture, device=self.device, precision=precision)
-        self.workers = Workers(1 if cuda else len(self.parameters.spans))
         self.task = tasks.get(trials[0].task, **trials[0].task_options)
         self.data = FleetData(trials, device=self.device, dtype=dtype)
         self.tests = FleetTests(trials, device=self.device, dtype=dtype)
@@ -69,9 +71,22 @@ class Fleet:
         self.loss = torch.zeros_like(rates)
         self.counter = torch.zeros((), dtype=torch.int64, device=self.device)
         self.visits = [torch.zeros_like(self.counter) for _ in self.data.parts]
+        self.passes = self._passes(together, compiled)
+        apart = not cuda and self.passes.repeatable  # others may draw from a generator that threads would share
+        self.workers = Workers(len(self.parameters.spans) if apart else 1)
         self.alive = torch.ones(len(trials), dtype=torch.bool, device=self.device)
         self.diverged_at = torch.full((len(trials),), -1, dtype=torch.int64, device=self.device)
         self._graphs: dict[int, Callable[[], None]] = {}
+
+    def _passes(self, together: bool, compiled: bool) -> Passes:
+        model = self.parameters.architecture
+        if isinstance(model, AnyModule):
+            from posattn.train.fleet.any_module import any_passes  # torch's tracer takes half a second to import
+
+            given = {"step": self.counter, "together": together, "compiled": compiled}
+            return any_passes(self.trials, self.parameters, model, **given)
+        precision = devices.arithmetic(self.device, self.precision)
+        return FormulaPasses(self.parameters, fast_form(model, device=self.device, precision=precision), self.task)
 
     def state(self) -> Params:
         """Every tensor that the next step depends on, by name; weights and data order follow from it and the seeds."""
@@ -79,6 +94,7 @@ class Fleet:
             "values": self.parameters.values,
             "alive": self.alive,
             "diverged_at": self.diverged_at,
+            **{f"model.{name}": tensor for name, tensor in self.passes.state().items()},
             **{f"update.{name}": tensor for name, tensor in self.update.state.items()},
             **{f"schedule.{name}": tensor for name, tensor in self.schedule.state.items()},
         }
@@ -103,7 +119,7 @@ class Fleet:
             part = self.data.turn(self.step)
             self.data.parts[part].prepare(self.data.given(self.step)[part])
             with self._arithmetic():
-                if self.device.type != "cuda":
+                if self.device.type != "cuda" or not self.passes.repeatable:
                     with self.workers.undisturbed():
                         self._step(part)
                 else:
@@ -131,10 +147,10 @@ class Fleet:
     def _differentiate(self, batch: Batch, chunk: int) -> None:
         """Loss and gradient of one chunk of replicas."""
         start, end = self.parameters.spans[chunk]
-        prediction = self.forward(self.parameters.chunks[chunk], *(x[start:end] for x in batch.inputs))
-        loss = self.task.loss(prediction.to(self.loss.dtype), batch.target[start:end])
-        self.parameters.backward(chunk, loss.sum())
-        self.loss[start:end] = loss.detach()
+        inputs = tuple(x[start:end] for x in batch.inputs)
+        loss, grads = self.passes.gradient(chunk, inputs, batch.target[start:end])
+        self.parameters.keep(chunk, grads)
+        self.loss[start:end] = loss
 
     @contextmanager
     def _arithmetic(self) -> Iterator[None]:
@@ -156,7 +172,8 @@ class Fleet:
         found: list[dict[str, Score]] = [
             {"train": Score(loss, float("nan"))} for loss in self.schedule.state["last_epoch_loss"].tolist()
         ]
-        for (start, end), params in zip(self.parameters.spans, self.parameters.chunks, strict=True):
+        chunks = zip(self.parameters.spans, self.parameters.chunks, strict=True)
+        for chunk, ((start, end), params) in enumerate(chunks):
             for name, values in self.parameters.architecture.measures(params).items():
                 for replica, value in enumerate(values.tolist(), start):
                     found[replica][name] = Score(value, float("nan"))
@@ -164,7 +181,7 @@ class Fleet:
                 size = max(self.trials[0].data.batch, EVALUATED_TOGETHER)
                 pieces = zip(*(tensor[start:end].split(size, dim=1) for tensor in inputs), strict=True)
                 with self._arithmetic(), without_tiny_numbers():
-                    prediction = torch.cat([self.forward(params, *piece) for piece in pieces], dim=1)
+                    prediction = torch.cat([self.passes.predict(chunk, piece) for piece in pieces], dim=1)
                 scored = self.tests.scores(names, prediction.to(self.loss.dtype), target[start:end])
                 for name, scores in scored.items():
                     for replica, score in enumerate(scores, start):
@@ -180,3 +197,11 @@ class Fleet:
     def divergence(self) -> list[int | None]:
         """The step at which each replica stopped being finite, if it did."""
         return [None if step < 0 else step for step in self.diverged_at.tolist()]
+
+
+def _placed(tensors: Params, device: torch.device, dtype: torch.dtype) -> Params:
+    """Tensors on a device, numbers in the dtype that is computed in."""
+    return {
+        name: tensor.to(device, dtype) if tensor.is_floating_point() else tensor.to(device)
+        for name, tensor in tensors.items()
+    }

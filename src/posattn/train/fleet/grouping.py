@@ -10,10 +10,13 @@ from functools import cache, lru_cache
 from typing import Any, TypeGuard
 
 import torch
+from torch import Tensor, nn
 
 from posattn import checks, tasks
-from posattn.errors import PosattnError, require
-from posattn.nn import Architecture, model_of
+from posattn.errors import PosattnError, kind_of, require
+from posattn.nn import Architecture
+from posattn.nn.importing import blame
+from posattn.nn.module import module_of
 from posattn.train.fleet.data import draw
 from posattn.train.runnable import Runnable
 from posattn.train.trial import Trial
@@ -89,16 +92,7 @@ def check_one_shape(trials: Sequence[Trial]) -> None:
 def _tried(architecture: Architecture, task: Any, options: tuple[tuple[str, Any], ...]) -> Shapes:
     generator = torch.Generator().manual_seed(0)
     *inputs, target = draw(task, 1, dict(options), generator, torch.float32)
-    model = model_of(architecture, architecture.init(generator))
-    places = inspect.signature(model.forward).parameters.values()
-    taken = sum(place.kind is place.POSITIONAL_OR_KEYWORD for place in places)
-    require(
-        len(inputs) == taken,
-        f"task '{task.name}' gives {len(inputs)} tensors and the {architecture.kind} model takes {taken}: "
-        "choose another model.",
-    )
-    with torch.no_grad():
-        prediction = model(*inputs)
+    prediction = _answer(architecture, task, module_of(architecture, architecture.init(generator)), inputs)
     if not target.is_floating_point():  # one class of several: there must be a logit for each
         require(
             task.vocabulary <= prediction.shape[-1],
@@ -112,3 +106,29 @@ def _tried(architecture: Architecture, task: Any, options: tuple[tuple[str, Any]
         "choose its out_dim by the task.",
     )
     return tuple(tuple(tensor.shape[1:]) for tensor in (*inputs, target))
+
+
+@torch.no_grad()
+def _answer(architecture: Architecture, task: Any, model: nn.Module, inputs: list[Tensor]) -> Tensor:
+    """What a model answers, which must take as many tensors as the task gives."""
+    places = inspect.signature(model.forward).parameters.values()
+    wanted = [place for place in places if place.kind is place.POSITIONAL_OR_KEYWORD]
+    least = sum(place.default is place.empty for place in wanted) if architecture.foreign else len(wanted)
+    most = len(inputs) if any(place.kind is place.VAR_POSITIONAL for place in places) else len(wanted)
+    require(
+        least <= len(inputs) <= most,
+        f"task '{task.name}' gives {len(inputs)} tensors and the {architecture.label()} model takes {least}: "
+        "choose another model.",
+    )
+    if not architecture.foreign:
+        return model(*inputs)
+    try:
+        found = model(*inputs)
+    except Exception as error:
+        shapes = ", ".join(str(tuple(one.shape)) for one in inputs)
+        raise PosattnError(
+            f"{architecture.label()} fails on inputs of shape {shapes} of task '{task.name}': {blame(error)}."
+        ) from error
+    if not isinstance(found, Tensor):
+        raise PosattnError(f"{architecture.label()} returns {kind_of(found)}: its forward pass must return one tensor.")
+    return found

@@ -1,6 +1,7 @@
 """The parameters of a fleet: one flat buffer per replica, so an optimiser is a few lines over (replicas, total)."""
 
 import math
+from collections.abc import Sequence
 
 import torch
 from jaxtyping import Bool, Float
@@ -25,7 +26,7 @@ class FlatParameters:
         self.own_shapes = [architecture.shapes() for architecture in architectures]
         learned = self.architecture.parameters()
         replicas = len(tensors)
-        example = next(iter(tensors[0].values()))
+        example = next(tensor for tensor in tensors[0].values() if tensor.is_floating_point())
         self.shapes = {name: init.shape for name, init in learned.items()}
         self.offsets: dict[str, int] = {}
         total = 0
@@ -62,17 +63,15 @@ class FlatParameters:
         corner = tuple(slice(size) for size in self.own_shapes[replica][name])
         return self.view(flat, name)[replica][corner]
 
-    def backward(self, chunk: int, loss: Tensor) -> None:
-        """Write the gradient of a loss with respect to one chunk's parameters into its part of `grad`.
+    def keep(self, chunk: int, grads: Sequence[Tensor | None]) -> None:
+        """Write one chunk's gradients into its part of `grad`.
 
         A parameter that the loss does not depend on keeps the gradient 0 that it started with.
         """
         start, end = self.spans[chunk]
-        grads = torch.autograd.grad(loss, [self.chunks[chunk][name] for name in self.shapes], allow_unused=True)
-        found = [(name, grad) for name, grad in zip(self.shapes, grads, strict=True) if grad is not None]
-        places = [self.view(self.grad, name)[start:end] for name, _ in found]
-        for place, (_, grad) in zip(places, found, strict=True):
-            place.copy_(grad)
+        for name, grad in zip(self.shapes, grads, strict=True):
+            if grad is not None:
+                self.view(self.grad, name)[start:end].copy_(grad)
 
     def decaying(self) -> Bool[Tensor, " total"]:
         """Where weight decay applies: in the parameters that say so."""

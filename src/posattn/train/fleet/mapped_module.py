@@ -1,0 +1,203 @@
+"""Anybody's module in a fleet: its forward pass mapped over the replicas, and the whole step traced once.
+
+`torch.vmap` maps the module over stacked weights, `torch.autograd` differentiates the sum of all losses, and the trace
+of both is one flat list of tensor operations, which is made shorter (`simplify`) and then run: no mapping and no
+bookkeeping of gradients is left. On a GPU it is captured like every other fleet's step, compiled before if that pays.
+"""
+
+import random
+import threading
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+from torch.fx.experimental.proxy_tensor import make_fx
+
+from posattn import devices, tasks
+from posattn.errors import PosattnError
+from posattn.nn import importing
+from posattn.nn.any_module import AnyModule
+from posattn.nn.fast.mapped_functions import mapped_functions
+from posattn.nn.initial_weights import Params
+from posattn.train.fleet.own_randomness import OwnRandomness
+from posattn.train.fleet.parameters import FlatParameters
+from posattn.train.fleet.passes import Inputs
+from posattn.train.fleet.simplify import simplified
+from posattn.train.trial import Trial
+
+WAY_OUT = "Train one replica at a time: --fleet off (together=False)."
+
+Traced = Callable[..., list[Any]]
+
+
+class MappedPasses:
+    """Passes of a user's module, all replicas of a chunk at once."""
+
+    repeatable = True
+
+    def __init__(
+        self,
+        trial: Trial,
+        parameters: FlatParameters,
+        model: AnyModule,
+        *,
+        keys: Tensor,
+        step: Tensor,
+        compiled: bool,
+    ) -> None:
+        self.model, self.parameters, self.keys, self.step, self.compiled = model, parameters, keys, step, compiled
+        self.task = tasks.get(trial.task, **trial.task_options)
+        self.half = trial.precision == "bf16"
+        self.notes: list[str] = []
+        self.module = model.module().to(keys.device, parameters.values.dtype)
+        self._traces: dict[Any, Traced] = {}
+        self._lock = threading.Lock()  # a trace puts tensors into the module for its time
+
+    def gradient(self, chunk: int, inputs: Inputs, target: Tensor) -> tuple[Tensor, list[Tensor | None]]:
+        start, end = self.parameters.spans[chunk]
+        held = {name: tensor.detach() for name, tensor in self.parameters.chunks[chunk].items()}
+        given = (*held.values(), *inputs, target, self.keys[start:end], self.step)
+        key = (end - start, tuple((tuple(one.shape), one.dtype) for one in (*inputs, target)))
+        with self._lock:
+            if key not in self._traces:
+                self._traces[key] = self._prepared(list(held), len(inputs), given)
+        with torch.no_grad(), torch.backends.cudnn.flags(enabled=True, deterministic=True, benchmark=False):
+            loss, *grads = self._traces[key](*given)
+        return loss, grads
+
+    def predict(self, chunk: int, inputs: Inputs) -> Tensor:
+        with self._explained(), mapped_functions(compiled=False):
+            return torch.vmap(self._evaluated)(self.parameters.chunks[chunk], *inputs)
+
+    def state(self) -> Params:
+        return {}
+
+    def _evaluated(self, held: Params, *inputs: Tensor) -> Tensor:
+        return self._called(self.module.eval(), held, inputs)
+
+    def _trained(self, held: Params, *inputs: Tensor) -> Tensor:
+        """The same in training mode, where a module that changes its buffers is refused."""
+        changed: list[str] = []
+        before = {name: held[name]._version for name, _ in self.module.named_buffers()}
+
+        def look(module: nn.Module, *_: Any) -> None:
+            now = dict(module.named_buffers())
+            changed.extend(name for name in before if now.get(name) is not held[name])
+
+        hook = self.module.register_forward_hook(look)
+        try:
+            found = self._called(self.module.train(), held, inputs)
+        finally:
+            hook.remove()
+        changed += [name for name, version in before.items() if held[name]._version != version]
+        if changed:
+            raise PosattnError(f"its forward pass changes the buffer '{changed[0]}'")
+        return found
+
+    def _called(self, module: nn.Module, held: Params, inputs: Inputs) -> Tensor:
+        with torch.autocast(self.step.device.type, torch.bfloat16, enabled=self.half, cache_enabled=False):
+            return functional_call(module, held, inputs)
+
+    def _prepared(self, names: list[str], count: int, given: tuple[Tensor, ...]) -> Traced:
+        """The trace of a step, made shorter, and compiled where that pays."""
+        with self._explained(), _watched() as drawn, _disorder() as found:
+            graph = make_fx(self._step(names, count))(*given)
+            if drawn():
+                raise PosattnError("its forward pass draws from a global generator of Python, NumPy or PyTorch")
+        self.notes += [f"{self.model.factory}: {one}" for one in dict.fromkeys(found)]
+        short = simplified(graph)
+        return self._tried(short, given) if self.compiled else short
+
+    def _step(self, names: list[str], count: int) -> Traced:
+        """Losses and gradients as a function of tensors alone: the model's, `count` inputs, targets, keys, step."""
+        learned = [names.index(name) for name in self.parameters.shapes]
+
+        def step(*given: Tensor) -> list[Any]:
+            tensors, inputs = list(given[: len(names)]), given[len(names) : len(names) + count]
+            target, keys, number = given[len(names) + count :]
+            for place in learned:
+                tensors[place] = tensors[place].detach().requires_grad_()
+            with OwnRandomness(keys, number), mapped_functions(compiled=self.compiled):
+                held = dict(zip(names, tensors, strict=True))
+                prediction = torch.vmap(self._trained, randomness="different")(held, *inputs)
+                loss = self.task.loss(prediction.to(self.parameters.values.dtype), target)
+                leaves = [tensors[place] for place in learned]
+                return [loss.detach(), *torch.autograd.grad(loss.sum(), leaves, allow_unused=True)]
+
+        return step
+
+    def _tried(self, graph: torch.fx.GraphModule, given: tuple[Tensor, ...]) -> Traced:
+        """The graph compiled, or as it is where the compiler fails."""
+        quick = torch.compile(graph, dynamic=False, fullgraph=True)
+        try:
+            with torch.no_grad():
+                quick(*given)
+        except Exception as error:
+            if devices.memory_is_full(error):
+                raise
+            said = f"{type(error).__name__}: {error}".splitlines()[0]
+            self.notes.append(f"{self.model.factory} trains without torch.compile, which fails: {said:.200}")
+            return graph
+        return quick
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        """Say why a module cannot be mapped, and what to do instead."""
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="There is a performance drop")
+            try:
+                yield
+            except Exception as error:
+                if devices.memory_is_full(error):
+                    raise
+                reason = reason_of(error, self.module)
+                raise PosattnError(f"{self.model.factory} cannot train as a fleet: {reason}. {WAY_OUT}") from error
+
+
+def reason_of(error: Exception, module: nn.Module) -> str:
+    """Why a module cannot be mapped, in words of its author where they are known."""
+    parts = list(module.modules())
+    running = [one for one in parts if isinstance(one, nn.modules.batchnorm._NormBase) and one.track_running_stats]
+    if module.training and running:
+        return "batch norm changes its running means while it trains (nn.GroupNorm and nn.LayerNorm work)"
+    recurrent = next((type(one).__name__ for one in parts if isinstance(one, nn.RNNBase)), None)
+    if recurrent is not None:
+        return f"PyTorch has no rule for nn.{recurrent} with many weights at once (steps written out in Python work)"
+    where = importing.blame(error)
+    if "data-dependent control flow" in str(error) or "aten::_local_scalar_dense" in str(error):
+        return f"what it does depends on the values it computes, {where}"
+    return str(error).rstrip(".") if isinstance(error, PosattnError) else where
+
+
+@contextmanager
+def _watched() -> Iterator[Callable[[], bool]]:
+    """Notice draws from the global generators: a trace would keep what was drawn once."""
+
+    def states() -> tuple[Any, ...]:
+        return random.getstate(), str(np.random.get_state()), torch.random.get_rng_state().tolist()
+
+    before = states()
+    yield lambda: states() != before
+
+
+@contextmanager
+def _disorder() -> Iterator[list[str]]:
+    """Collect what PyTorch says of operations that add up in no fixed order on a GPU."""
+    found: list[str] = []
+    before = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        torch.use_deterministic_algorithms(True, warn_only=True)
+        try:
+            yield found
+        finally:
+            torch.use_deterministic_algorithms(before[0], warn_only=before[1])
+    for warning in caught:
+        name = str(warning.message).partition(" does not have a deterministic")[0]
+        if name != str(warning.message):
+            found.append(f"{name} adds up in no fixed order: a run that is interrupted may end with other last bits")

@@ -1,0 +1,56 @@
+"""How a fleet gets from weights and a batch to losses and gradients: forward and backward passes, a chunk at a time."""
+
+from collections.abc import Callable
+from typing import Any, Protocol, runtime_checkable
+
+import torch
+from torch import Tensor
+
+from posattn.nn.initial_weights import Params
+from posattn.train.fleet.parameters import FlatParameters
+
+Inputs = tuple[Tensor, ...]
+
+
+@runtime_checkable
+class Passes(Protocol):
+    """Passes over one chunk of replicas; inputs and targets have a leading replica axis."""
+
+    #: Whether a step is the same device work every time, so that it can be captured and replayed.
+    repeatable: bool
+    #: What there is to say about how they are done.
+    notes: list[str]
+
+    def gradient(self, chunk: int, inputs: Inputs, target: Tensor) -> tuple[Tensor, list[Tensor | None]]:
+        """The loss of each replica, and the gradients of what they learn; None for what a loss does not depend on."""
+        ...
+
+    def predict(self, chunk: int, inputs: Inputs) -> Tensor:
+        """What the models answer, as they are tested."""
+        ...
+
+    def state(self) -> Params:
+        """Tensors besides the weights that training changes."""
+        ...
+
+
+class FormulaPasses:
+    """Passes of a model whose form is a function of stacked parameters and inputs (`posattn.nn.fast`)."""
+
+    repeatable = True
+
+    def __init__(self, parameters: FlatParameters, forward: Callable[..., Tensor], task: Any) -> None:
+        self.parameters, self.forward, self.task = parameters, forward, task
+        self.notes: list[str] = []
+
+    def gradient(self, chunk: int, inputs: Inputs, target: Tensor) -> tuple[Tensor, list[Tensor | None]]:
+        prediction = self.predict(chunk, inputs)
+        loss = self.task.loss(prediction.to(self.parameters.values.dtype), target)
+        leaves = [self.parameters.chunks[chunk][name] for name in self.parameters.shapes]
+        return loss.detach(), list(torch.autograd.grad(loss.sum(), leaves, allow_unused=True))
+
+    def predict(self, chunk: int, inputs: Inputs) -> Tensor:
+        return self.forward(self.parameters.chunks[chunk], *inputs)
+
+    def state(self) -> Params:
+        return {}

@@ -1,0 +1,65 @@
+"""Anybody's module, one replica after the other: as its user would train it, with a fleet's data and optimiser.
+
+Whatever PyTorch can run trains so: batch norm, control flow that depends on data, `nn.GRU`. Noise inside a model is
+drawn from the global generators, which are seeded by replica and step.
+"""
+
+import torch
+from torch import Tensor, nn
+
+from posattn import tasks
+from posattn.nn.any_module import AnyModule, seeded
+from posattn.nn.initial_weights import Params
+from posattn.train.fleet.parameters import FlatParameters
+from posattn.train.fleet.passes import Inputs
+from posattn.train.random_streams import stream
+from posattn.train.trial import Trial
+
+
+class SeparatePasses:
+    """Passes of as many modules as there are replicas, whose weights lie in the fleet's own memory."""
+
+    repeatable = False
+
+    def __init__(self, trials: list[Trial], parameters: FlatParameters, model: AnyModule, *, step: Tensor) -> None:
+        self.trials, self.parameters, self.step = trials, parameters, step
+        self.task = tasks.get(trials[0].task, **trials[0].task_options)
+        self.half = trials[0].precision == "bf16"
+        self.notes: list[str] = []
+        values = parameters.values
+        self.modules = [model.module().to(values.device, values.dtype) for _ in trials]
+        for replica, module in enumerate(self.modules):
+            for name, held in module.named_parameters():
+                flat = name in parameters.shapes
+                held.data = parameters.view(values, name)[replica] if flat else parameters.fixed[name][replica]
+            self._keep_buffers(replica, written=False)
+
+    def gradient(self, chunk: int, inputs: Inputs, target: Tensor) -> tuple[Tensor, list[Tensor | None]]:
+        module = self.modules[chunk].train()
+        seed = stream(self.trials[chunk].seed, "noise inside the model", int(self.step)).initial_seed()
+        with seeded(seed, self.step.device):
+            prediction = self._called(module, inputs)
+        self._keep_buffers(chunk, written=True)
+        loss = self.task.loss(prediction.to(self.parameters.values.dtype), target[0])
+        held = dict(module.named_parameters())
+        grads = torch.autograd.grad(loss, [held[name] for name in self.parameters.shapes], allow_unused=True)
+        return loss.detach().unsqueeze(0), [None if grad is None else grad.unsqueeze(0) for grad in grads]
+
+    def predict(self, chunk: int, inputs: Inputs) -> Tensor:
+        return self._called(self.modules[chunk].eval(), inputs).unsqueeze(0)
+
+    def _called(self, module: nn.Module, inputs: Inputs) -> Tensor:
+        with torch.autocast(self.step.device.type, torch.bfloat16, enabled=self.half, cache_enabled=False):
+            return module(*(x[0] for x in inputs))
+
+    def _keep_buffers(self, replica: int, *, written: bool) -> None:
+        """Have a module's buffers lie in the fleet's memory again, whatever its forward pass has put in their place."""
+        for path, part in self.modules[replica].named_modules():
+            for name, held in part.named_buffers(recurse=False):
+                place = self.parameters.fixed[f"{path}.{name}".lstrip(".")][replica]
+                if written and held is not place:
+                    place.copy_(held)
+                part._buffers[name] = place
+
+    def state(self) -> Params:
+        return dict(self.parameters.fixed)
