@@ -254,8 +254,8 @@ def full_while_others_train(patch: pytest.MonkeyPatch, what: str, steps: int) ->
             raise torch.OutOfMemoryError("CUDA out of memory.")
         return method(fleet, *given, **options)
 
-    def beginning(one: training.Training, *given: Any) -> None:
-        begin(one, *given)
+    def beginning(one: training.Training, *given: Any, **options: Any) -> None:
+        begin(one, *given, **options)
         busy.add(one.fleet.steps)
 
     def ending(one: training.Training) -> None:
@@ -301,7 +301,7 @@ def test_a_fleet_that_has_no_room_waits_for_the_others(tmp_path, monkeypatch, wh
 def test_a_gpu_too_full_to_measure_one_replica_is_named(monkeypatch):
     with_memory(monkeypatch, free=100, each=10)
 
-    def full(trial: Trial, device: torch.device) -> int:
+    def full(trial: Trial, device: torch.device, *, together: bool) -> int:
         raise torch.OutOfMemoryError("CUDA out of memory.")
 
     monkeypatch.setattr(local, "bytes_per_replica", full)
