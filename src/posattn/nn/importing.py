@@ -28,7 +28,8 @@ def named(name: str) -> Callable[..., Any]:
         raise PosattnError(f"'{name}' cannot be imported: {blame(error)}. Mend that first.") from error
     found = getattr(module, function, None)
     if found is None:
-        public = [one for one, held in vars(module).items() if callable(held) and not one.startswith("_")]
+        own = {one: held for one, held in vars(module).items() if getattr(held, "__module__", None) == module_name}
+        public = [one for one, held in own.items() if callable(held) and not one.startswith("_")]
         raise unknown(f"function of module '{module_name}'", function, public)
     require(callable(found), f"'{name}' is {found!r:.60}: it must be a function that returns a torch.nn.Module.")
     return found
@@ -61,9 +62,17 @@ def blame(error: BaseException) -> str:
     """What went wrong in a user's code, with the file and line where that is known."""
     said = f"{type(error).__name__}: {error}".splitlines()[0].rstrip(".: ")
     if isinstance(error, SyntaxError):
-        return f"{error.filename}, line {error.lineno}: {type(error).__name__}: {error.msg}"
+        said = f"{type(error).__name__}: {error.msg}"
+    where = place(error)
+    return f"{where}: {said}" if where else said
+
+
+def place(error: BaseException) -> str:
+    """File and line of the user's code that an error comes from; nothing where it comes from elsewhere."""
+    if isinstance(error, SyntaxError):
+        return f"{error.filename}, line {error.lineno}"
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if is_users(frame.filename)]
-    return f"{frames[-1].filename}, line {frames[-1].lineno}: {said}" if frames else said
+    return f"{frames[-1].filename}, line {frames[-1].lineno}" if frames else ""
 
 
 def is_users(file: str) -> bool:

@@ -77,6 +77,8 @@ class Fleet:
         self.alive = torch.ones(len(trials), dtype=torch.bool, device=self.device)
         self.diverged_at = torch.full((len(trials),), -1, dtype=torch.int64, device=self.device)
         self._graphs: dict[int, Callable[[], None]] = {}
+        if self.parameters.architecture.foreign:
+            self._prepare()
 
     def _passes(self, together: bool, compiled: bool) -> Passes:
         model = self.parameters.architecture
@@ -87,6 +89,16 @@ class Fleet:
             return any_passes(self.trials, self.parameters, model, **given)
         precision = devices.arithmetic(self.device, self.precision)
         return FormulaPasses(self.parameters, fast_form(model, device=self.device, precision=precision), self.task)
+
+    def _prepare(self) -> None:
+        """Have the passes made ready for the batches of every part, before the first step."""
+        for part, visit in zip(self.data.parts, self.visits, strict=True):
+            part.prepare(0)
+            batch = part.take(visit)
+            for chunk, (start, end) in enumerate(self.parameters.spans):
+                inputs = tuple(x[start:end] for x in batch.inputs)
+                with self._arithmetic():
+                    self.passes.prepare(chunk, inputs, batch.target[start:end])
 
     def state(self) -> Params:
         """Every tensor that the next step depends on, by name; weights and data order follow from it and the seeds."""

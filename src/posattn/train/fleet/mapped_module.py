@@ -6,7 +6,6 @@ bookkeeping of gradients is left. On a GPU it is captured like every other fleet
 """
 
 import random
-import threading
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -56,23 +55,30 @@ class MappedPasses:
         self.notes: list[str] = []
         self.module = model.module().to(keys.device, parameters.values.dtype)
         self._traces: dict[Any, Traced] = {}
-        self._lock = threading.Lock()  # a trace puts tensors into the module for its time
+
+    def prepare(self, chunk: int, inputs: Inputs, target: Tensor) -> None:
+        """Trace a step. A trace puts tensors into the module for its time, so threads must not do it side by side."""
+        key = _shapes(inputs, target)
+        if key not in self._traces:
+            given = self._given(chunk, inputs, target)
+            self._traces[key] = self._prepared(list(self.parameters.chunks[chunk]), len(inputs), given)
 
     def gradient(self, chunk: int, inputs: Inputs, target: Tensor) -> tuple[Tensor, list[Tensor | None]]:
-        start, end = self.parameters.spans[chunk]
-        held = {name: tensor.detach() for name, tensor in self.parameters.chunks[chunk].items()}
-        given = (*held.values(), *inputs, target, self.keys[start:end], self.step)
-        key = (end - start, tuple((tuple(one.shape), one.dtype) for one in (*inputs, target)))
-        with self._lock:
-            if key not in self._traces:
-                self._traces[key] = self._prepared(list(held), len(inputs), given)
+        traced, given = self._traces[_shapes(inputs, target)], self._given(chunk, inputs, target)
         with torch.no_grad(), torch.backends.cudnn.flags(enabled=True, deterministic=True, benchmark=False):
-            loss, *grads = self._traces[key](*given)
+            loss, *grads = traced(*given)
         return loss, grads
 
+    def _given(self, chunk: int, inputs: Inputs, target: Tensor) -> tuple[Tensor, ...]:
+        start, end = self.parameters.spans[chunk]
+        held = (tensor.detach() for tensor in self.parameters.chunks[chunk].values())
+        return (*held, *inputs, target, self.keys[start:end], self.step)
+
     def predict(self, chunk: int, inputs: Inputs) -> Tensor:
-        with self._explained(), mapped_functions(compiled=False):
-            return torch.vmap(self._evaluated)(self.parameters.chunks[chunk], *inputs)
+        start, end = self.parameters.spans[chunk]
+        drawn = OwnRandomness(self.keys[start:end], -1 - self.step)  # of no training step
+        with self._explained(), drawn, mapped_functions(compiled=False):
+            return torch.vmap(self._evaluated, randomness="different")(self.parameters.chunks[chunk], *inputs)
 
     def state(self) -> Params:
         return {}
@@ -81,23 +87,18 @@ class MappedPasses:
         return self._called(self.module.eval(), held, inputs)
 
     def _trained(self, held: Params, *inputs: Tensor) -> Tensor:
-        """The same in training mode, where a module that changes its buffers is refused."""
-        changed: list[str] = []
-        before = {name: held[name]._version for name, _ in self.module.named_buffers()}
+        """The same in training mode, where a module that puts other buffers in the place of its own is refused."""
 
         def look(module: nn.Module, *_: Any) -> None:
-            now = dict(module.named_buffers())
-            changed.extend(name for name in before if now.get(name) is not held[name])
+            for name, now in module.named_buffers():
+                if now is not held[name]:
+                    raise PosattnError(f"its forward pass changes the buffer '{name}'")
 
         hook = self.module.register_forward_hook(look)
         try:
-            found = self._called(self.module.train(), held, inputs)
+            return self._called(self.module.train(), held, inputs)
         finally:
             hook.remove()
-        changed += [name for name, version in before.items() if held[name]._version != version]
-        if changed:
-            raise PosattnError(f"its forward pass changes the buffer '{changed[0]}'")
-        return found
 
     def _called(self, module: nn.Module, held: Params, inputs: Inputs) -> Tensor:
         with torch.autocast(self.step.device.type, torch.bfloat16, enabled=self.half, cache_enabled=False):
@@ -106,7 +107,11 @@ class MappedPasses:
     def _prepared(self, names: list[str], count: int, given: tuple[Tensor, ...]) -> Traced:
         """The trace of a step, made shorter, and compiled where that pays."""
         with self._explained(), _watched() as drawn, _disorder() as found:
+            before = [tensor._version for tensor in given]
             graph = make_fx(self._step(names, count))(*given)
+            for name, tensor, version in zip(names, given, before, strict=False):
+                if tensor._version != version:
+                    raise PosattnError(f"its forward pass changes the buffer '{name}'")
             if drawn():
                 raise PosattnError("its forward pass draws from a global generator of Python, NumPy or PyTorch")
         self.notes += [f"{self.model.factory}: {one}" for one in dict.fromkeys(found)]
@@ -159,6 +164,11 @@ class MappedPasses:
                 raise PosattnError(f"{self.model.factory} cannot train as a fleet: {reason}. {WAY_OUT}") from error
 
 
+def _shapes(inputs: Inputs, target: Tensor) -> tuple[Any, ...]:
+    """What decides which trace a batch takes; the first axis counts replicas."""
+    return tuple((tuple(one.shape), one.dtype) for one in (*inputs, target))
+
+
 def reason_of(error: Exception, module: nn.Module) -> str:
     """Why a module cannot be mapped, in words of its author where they are known."""
     parts = list(module.modules())
@@ -168,10 +178,11 @@ def reason_of(error: Exception, module: nn.Module) -> str:
     recurrent = next((type(one).__name__ for one in parts if isinstance(one, nn.RNNBase)), None)
     if recurrent is not None:
         return f"PyTorch has no rule for nn.{recurrent} with many weights at once (steps written out in Python work)"
-    where = importing.blame(error)
     if "data-dependent control flow" in str(error) or "aten::_local_scalar_dense" in str(error):
-        return f"what it does depends on the values it computes, {where}"
-    return str(error).rstrip(".") if isinstance(error, PosattnError) else where
+        return f"what it does depends on values that it computes ({importing.place(error)})"
+    if "inplace arithmetic" in str(error):
+        return f"it writes into a tensor that all replicas share ({importing.place(error)})"
+    return str(error).rstrip(".") if isinstance(error, PosattnError) else importing.blame(error)
 
 
 @contextmanager

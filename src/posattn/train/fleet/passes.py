@@ -21,6 +21,10 @@ class Passes(Protocol):
     #: What there is to say about how they are done.
     notes: list[str]
 
+    def prepare(self, chunk: int, inputs: Inputs, target: Tensor) -> None:
+        """Make ready for batches like this one, or say why there can be none."""
+        ...
+
     def gradient(self, chunk: int, inputs: Inputs, target: Tensor) -> tuple[Tensor, list[Tensor | None]]:
         """The loss of each replica, and the gradients of what they learn; None for what a loss does not depend on."""
         ...
@@ -42,6 +46,9 @@ class FormulaPasses:
     def __init__(self, parameters: FlatParameters, forward: Callable[..., Tensor], task: Any) -> None:
         self.parameters, self.forward, self.task = parameters, forward, task
         self.notes: list[str] = []
+
+    def prepare(self, chunk: int, inputs: Inputs, target: Tensor) -> None:
+        pass
 
     def gradient(self, chunk: int, inputs: Inputs, target: Tensor) -> tuple[Tensor, list[Tensor | None]]:
         prediction = self.predict(chunk, inputs)

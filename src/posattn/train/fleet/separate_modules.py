@@ -32,17 +32,26 @@ class SeparatePasses:
             for name, held in module.named_parameters():
                 flat = name in parameters.shapes
                 held.data = parameters.view(values, name)[replica] if flat else parameters.fixed[name][replica]
-            self._keep_buffers(replica, written=False)
+        self.places = [
+            {name: held[replica] for name, held in parameters.fixed.items()} for replica in range(len(trials))
+        ]
+        for replica, module in enumerate(self.modules):
+            for path, part in module.named_modules():
+                for name in dict(part.named_buffers(recurse=False)):
+                    part._buffers[name] = self.places[replica][f"{path}.{name}".lstrip(".")]
+
+    def prepare(self, chunk: int, inputs: Inputs, target: Tensor) -> None:
+        pass
 
     def gradient(self, chunk: int, inputs: Inputs, target: Tensor) -> tuple[Tensor, list[Tensor | None]]:
         module = self.modules[chunk].train()
         seed = stream(self.trials[chunk].seed, "noise inside the model", int(self.step)).initial_seed()
         with seeded(seed, self.step.device):
             prediction = self._called(module, inputs)
-        self._keep_buffers(chunk, written=True)
         loss = self.task.loss(prediction.to(self.parameters.values.dtype), target[0])
         held = dict(module.named_parameters())
         grads = torch.autograd.grad(loss, [held[name] for name in self.parameters.shapes], allow_unused=True)
+        self._keep_buffers(chunk)
         return loss.detach().unsqueeze(0), [None if grad is None else grad.unsqueeze(0) for grad in grads]
 
     def predict(self, chunk: int, inputs: Inputs) -> Tensor:
@@ -52,14 +61,14 @@ class SeparatePasses:
         with torch.autocast(self.step.device.type, torch.bfloat16, enabled=self.half, cache_enabled=False):
             return module(*(x[0] for x in inputs))
 
-    def _keep_buffers(self, replica: int, *, written: bool) -> None:
+    def _keep_buffers(self, replica: int) -> None:
         """Have a module's buffers lie in the fleet's memory again, whatever its forward pass has put in their place."""
         for path, part in self.modules[replica].named_modules():
             for name, held in part.named_buffers(recurse=False):
-                place = self.parameters.fixed[f"{path}.{name}".lstrip(".")][replica]
-                if written and held is not place:
+                place = self.places[replica][f"{path}.{name}".lstrip(".")]
+                if held is not place:
                     place.copy_(held)
-                part._buffers[name] = place
+                    part._buffers[name] = place
 
     def state(self) -> Params:
         return dict(self.parameters.fixed)
