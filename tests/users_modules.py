@@ -1,5 +1,6 @@
 """Modules and factories as users write them, right and wrong, for tests of `posattn.nn.AnyModule`."""
 
+import importlib
 import random
 import sys
 from pathlib import Path
@@ -10,9 +11,8 @@ from torch import Tensor, nn
 
 sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))
 
-from foreign_modules import GRU, CharGPT, ConvNet, Encoder, mlp
-
-__all__ = ["GRU", "CharGPT", "ConvNet", "Encoder", "mlp"]
+five = importlib.import_module("foreign_modules")
+mlp, Encoder, GRU, ConvNet, CharGPT = five.mlp, five.Encoder, five.GRU, five.ConvNet, five.CharGPT
 
 
 class PerNode(nn.Module):
@@ -56,6 +56,10 @@ def layer_norm() -> nn.Module:
 
 class Buffers(nn.Module):
     """Buffers of several kinds, one of them random, and a parameter that is not learned."""
+
+    scale: Tensor
+    places: Tensor
+    open: Tensor
 
     def __init__(self) -> None:
         super().__init__()
@@ -126,6 +130,8 @@ def recurrent() -> nn.Module:
 
 class Counts(nn.Module):
     """Changes a buffer, in place or by putting another one in its place."""
+
+    seen: Tensor
 
     def __init__(self, in_place: bool) -> None:
         super().__init__()

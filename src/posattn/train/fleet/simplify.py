@@ -19,7 +19,7 @@ aten = torch.ops.aten
 
 #: Views that only rename axes: the same shape means the same tensor.
 VIEWS = (aten.view.default, aten._unsafe_view.default, aten.expand.default, aten.reshape.default)
-SCALED = (aten.mul.Scalar, aten.div.Scalar)
+SCALED = (aten.mul.Scalar, aten.div.Scalar, aten.mul.Tensor, aten.div.Tensor)
 #: Products are collected from so many on.
 FEWEST = 3
 
@@ -51,10 +51,14 @@ def drop(graph: Graph) -> None:
         if not isinstance(source, Node):
             continue
         same = shape(node) is not None and shape(node) == shape(source)
-        idle = node.target is aten.detach.default or (node.target in SCALED and node.args[1] == 1)
+        idle = node.target is aten.detach.default or (node.target in SCALED and _is_one(node.args[1]))
         if (idle and _dtype(node) == _dtype(source)) or (node.target in VIEWS and same):
             node.replace_all_uses_with(source)
             graph.erase_node(node)
+
+
+def _is_one(factor: Any) -> bool:
+    return isinstance(factor, (int, float)) and factor == 1
 
 
 def _dtype(node: Node) -> Any:
@@ -149,7 +153,10 @@ def _one_sum(graph: Graph, node: Node, terms: list[Node]) -> Node | None:
 
 
 def _is_transpose(node: Any) -> bool:
-    return isinstance(node, Node) and node.target is aten.transpose.int and set(node.args[1:]) == {1, 2}
+    """Whether a node is the transpose of a stack of matrices, whose axes may be counted from either end."""
+    is_one = isinstance(node, Node) and node.target is aten.transpose.int and len(shape(node) or ()) == 3
+    axes: Any = node.args[1:] if is_one else ()
+    return {axis % 3 for axis in axes} == {1, 2}
 
 
 def _called(graph: Graph, target: Callable[..., Any], *args: Any) -> Node:
