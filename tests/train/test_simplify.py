@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable
 
+import pytest
 import torch
 from torch import Tensor
 from torch.fx import GraphModule
