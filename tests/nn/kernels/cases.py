@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -428,9 +429,40 @@ def model(kind: str, form: str, device: str, **options: Any) -> Iterator[Line]:
     yield Line(f"{kind} model, {form}, {options}", "value", norm_error(found, expected), bound)
 
 
+def noise(device: str) -> Iterator[Line]:
+    """Counted randomness beside Philox, written out in NumPy (Salmon et al. 2011)."""
+    from posattn.nn.kernels.counted_randomness import counted
+    from posattn.train.fleet.own_randomness import mixed
+
+    def philox(key: int, places: int) -> np.ndarray:
+        low, high = np.uint64(0xFFFFFFFF), np.uint64(32)
+        counter = [np.arange(places, dtype=np.uint64), *(np.zeros(places, dtype=np.uint64) for _ in range(3))]
+        k0, k1 = key & 0xFFFFFFFF, key >> 32
+        for _ in range(10):
+            a, b = counter[0] * np.uint64(0xD2511F53), counter[2] * np.uint64(0xCD9E8D57)
+            first, third = (b >> high) ^ counter[1] ^ np.uint64(k0), (a >> high) ^ counter[3] ^ np.uint64(k1)
+            counter = [first & low, b & low, third & low, a & low]
+            k0, k1 = (k0 + 0x9E3779B9) % 2**32, (k1 + 0xBB67AE85) % 2**32
+        whole = counter[0].astype(np.uint32).view(np.int32).astype(np.int64)
+        return np.where(whole < 0, -whole - 1, whole) / 2**31
+
+    keys, step = [5, 2**62 - 3], 2**33 + 7
+    held = torch.tensor(keys, device=device), torch.tensor(step, device=device)
+    for number, each in itertools.product((1, 2, 17), (1, 3, 1025)):
+        expected = torch.tensor(np.stack([philox(mixed(key, step, number), each) for key in keys]))
+        uniform = counted(*held, number, (2, each), "uniform", 0.0)
+        yield Line(f"noise {number} {each}", "uniform", float((uniform.cpu() - expected).abs().max()), 2.0**-22)
+        kept = counted(*held, number, (2, each), "kept", 0.25).cpu()
+        yield Line(f"noise {number} {each}", "kept", float((kept != (expected < 0.25)).sum()), 0.0)
+    normal = counted(*held, 3, (2, 20_000), "normal", 0.0)
+    yield Line("noise", "mean of normal", abs(float(normal.mean())), 5 / 200)
+    yield Line("noise", "variance of normal", abs(float(normal.var()) - 1), 5 * 2**0.5 / 200)
+    yield Line("noise", "nothing", float(counted(*held, 1, (2, 0), "uniform", 0.0).numel()), 0.0)
+
+
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    for line in {"fused": fused, "wide": wide, "expand": expand, "signed": signed, "gpt": gpt}[sys.argv[1]](
-        sys.argv[2]
-    ):
+    for line in {"fused": fused, "wide": wide, "expand": expand, "signed": signed, "gpt": gpt, "noise": noise}[
+        sys.argv[1]
+    ](sys.argv[2]):
         print(json.dumps(line._asdict()), flush=True)

@@ -21,10 +21,9 @@ def _mixed(found, word):
 def _counted(keys_pointer, step_pointer, out_pointer, number, each, chance, KIND: tl.constexpr, BLOCK: tl.constexpr):
     replica = tl.program_id(1).to(tl.int64)
     at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
-    key = _mixed(tl.load(keys_pointer + replica) * 0, tl.load(keys_pointer + replica))
-    key = _mixed(_mixed(key, tl.load(step_pointer)), number.to(tl.int64))
-    place = at.to(tl.int32)  # of 32 bits: Philox would count in 64 otherwise, at several times the cost
-    found = tl.randn(key, place) if KIND == 1 else tl.rand(key, place)
+    key = tl.load(keys_pointer + replica)
+    key = _mixed(_mixed(_mixed(key * 0, key), tl.load(step_pointer)), number.to(tl.int64))
+    found = tl.randn(key, at) if KIND == 1 else tl.rand(key, at)
     if KIND == 2:
         tl.store(out_pointer + replica * each + at, found < chance, mask=at < each)
     else:
