@@ -12,7 +12,7 @@ from functools import partial
 
 import torch
 
-from posattn import checks, devices, tasks
+from posattn import checks, devices, tasks, user_code
 from posattn.errors import require
 from posattn.nn.fast.choose import fast_form
 from posattn.nn.initial_weights import Params
@@ -132,7 +132,8 @@ class Fleet:
         """Loss and gradient of one chunk of replicas."""
         start, end = self.parameters.spans[chunk]
         prediction = self.forward(self.parameters.chunks[chunk], *(x[start:end] for x in batch.inputs))
-        loss = self.task.loss(prediction.to(self.loss.dtype), batch.target[start:end])
+        with user_code.named(f"task '{self.task.name}': loss", owner=self.task):
+            loss = self.task.loss(prediction.to(self.loss.dtype), batch.target[start:end])
         self.parameters.backward(chunk, loss.sum())
         self.loss[start:end] = loss.detach()
 
