@@ -48,7 +48,7 @@ def said(error: BaseException) -> str:
 def named(what: str, *, owner: Any = None) -> Iterator[None]:
     """Turn an exception of a user's code into one error that says what failed, and in which line.
 
-    `owner` is an object of the user's; its file counts as the user's own, wherever it is installed. Errors of posattn's
+    `owner` is a function or an object of the user's; its file counts as the user's own, wherever it is installed. Errors of posattn's
     own and a full memory stay as they are.
     """
     try:
@@ -56,15 +56,15 @@ def named(what: str, *, owner: Any = None) -> Iterator[None]:
     except PosattnError:
         raise
     except Exception as error:
-        place = failed_at(error, own=_file_of(type(owner)))
+        place = failed_at(error, own=_file_of(owner))
         if place is None or memory_is_full(error):
             raise
         raise PosattnError(f"{what} failed: {said(error)} ({place}). Mend that line.") from error
 
 
-def _file_of(kind: type) -> str | None:
+def _file_of(owner: Any) -> str | None:
     try:
-        file = inspect.getfile(kind)
+        file = inspect.getfile(owner if inspect.isfunction(owner) else type(owner))
     except (TypeError, OSError):
         return None
     return None if file.startswith(HOUSE) else file

@@ -85,7 +85,7 @@ def _check_classes(task: Any, target: Tensor) -> None:
     )
     least, most = int(target.min()), int(target.max())
     require(
-        0 <= least and most < task.classes,
+        least >= 0 and most < task.classes,
         f"task '{task.name}' has a target of class {least if least < 0 else most}, and classes={task.classes}: classes "
         f"count from 0 to {task.classes - 1}.",
     )
