@@ -107,6 +107,8 @@ def _register(kind: str, found: Any) -> None:
         from posattn.tasks import register
     elif kind == "studies":
         from posattn.studies import register
+
+        found = found if isinstance(found, type) else type(found)
     else:
         from posattn.compile.programs.library import register
     register(found)

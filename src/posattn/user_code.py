@@ -48,8 +48,8 @@ def said(error: BaseException) -> str:
 def named(what: str, *, owner: Any = None) -> Iterator[None]:
     """Turn an exception of a user's code into one error that says what failed, and in which line.
 
-    `owner` is a function or an object of the user's; its file counts as the user's own, wherever it is installed. Errors of posattn's
-    own and a full memory stay as they are.
+    `owner` is a function or an object of the user's; its file counts as the user's own, wherever it is installed.
+    Errors of posattn's own and a full memory stay as they are.
     """
     try:
         yield

@@ -88,6 +88,8 @@ def posattn(
 
     Repeat a published experiment: posattn run ood-scale --task sort
 
+    Begin a task, a study or a program of your own: posattn new task parity
+
     Every command explains itself: posattn train -h
 
     Exit codes: 0 done; 1 a check failed, or every trial diverged; 2 a usage error, explained in one line; 130 Ctrl-C;

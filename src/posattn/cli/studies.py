@@ -153,6 +153,7 @@ def write_report(
         names, folder = record.recorded(Store(what)), what
         if not names:
             raise PosattnError(f"no study was run in '{what}': start one, posattn run STUDY --out {what}.")
+    if what not in studies.REGISTRY and set(names) <= set(record.recorded(Store(folder))):
         names = _known(names, studies.REGISTRY)
     for name in names:
         found = results.results(name, folder)
