@@ -56,7 +56,7 @@ def _check_name(kind: str, name: str) -> None:
 
     require(
         re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", name) is not None and not keyword.iskeyword(name),
-        f"name={name!r}: use small letters, digits and single dashes, as running-total; a letter comes first, and words "
+        f"name={name!r}: use small letters, digits and single dashes, as running-total; a letter comes first, words "
         "of Python's own are taken.",
     )
     taken = {"task": tasks.OURS, "study": studies.REGISTRY, "program": library.OURS}[kind]
