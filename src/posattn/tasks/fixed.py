@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -138,7 +139,7 @@ class Fixed(Task):
 
     def _row(self, sample: tuple[Tensor, ...]) -> int:
         pairs = zip(self._inputs, sample, strict=True)
-        same = torch.stack([(kept == one).flatten(1).all(1) for kept, one in pairs]).all(0).nonzero()
+        same = torch.stack([(kept == one).reshape(len(kept), -1).all(1) for kept, one in pairs]).all(0).nonzero()
         require(len(same) > 0, f"task '{self.name}' holds fixed data: an input is none of its rows, so has no target.")
         return int(same[0])
 
@@ -185,7 +186,8 @@ class Fixed(Task):
 def _kept(name: str, value: Any) -> Tensor:
     """A copy that nobody else can change, on the CPU."""
     try:
-        kept = torch.as_tensor(value).detach().cpu().clone(memory_format=torch.contiguous_format)
+        given = value if isinstance(value, Tensor) else np.array(value)
+        kept = torch.as_tensor(given).detach().cpu().clone(memory_format=torch.contiguous_format)
     except (TypeError, ValueError, RuntimeError) as error:
         require(False, f"{name}: it must be a tensor or an array of numbers ({error}).")
         raise
@@ -199,5 +201,5 @@ def _hash(tensors: Sequence[Tensor], splits: Mapping[str, Tensor]) -> str:
     made = hashlib.sha256()
     for label, tensor in [*(("", tensor) for tensor in tensors), *splits.items()]:
         made.update(f"{label} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
-        made.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
+        made.update(tensor.contiguous().reshape(-1).view(torch.uint8).numpy().data)
     return made.hexdigest()[:16]

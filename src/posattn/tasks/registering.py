@@ -65,7 +65,7 @@ def _check_sample(task: Any) -> None:
     places = list(inspect.signature(sample).parameters.values())
     named = [place for place in places if place.name == "generator" or place.kind is place.VAR_KEYWORD]
     require(
-        len(places) > len(named) > 0,
+        len(named) > 0 and any(place not in named for place in places),
         f"task '{task.name}': sample{inspect.signature(sample)} must take a count and a generator: "
         "sample(self, count, *, generator).",
     )
