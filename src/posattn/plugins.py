@@ -14,6 +14,7 @@ import importlib.util
 import os
 import re
 import sys
+import traceback
 from collections.abc import Iterable
 from functools import cache
 from importlib.machinery import SourceFileLoader
@@ -92,7 +93,7 @@ def _load_installed(kind: str, name: str) -> Any:
         if not isinstance(found, ModuleType):
             _register(kind, found)
     except (Exception, SystemExit) as error:
-        raise _failure(f"plugin '{name}' of {package}", error) from error
+        raise _failure(f"plugin '{name}' of {package}", error, own=_own_file(entry, error)) from error
     one = KINDS[kind]
     require(
         name in _registry(kind),
@@ -158,6 +159,14 @@ def _import(name: str, path: Path, given: str) -> ModuleType:
     finally:
         sys.path.remove(str(path.parent))
     return module
+
+
+def _own_file(entry: EntryPoint, error: BaseException) -> str | None:
+    """The file of an entry point's module, if an error came through it."""
+    module = entry.module.replace(".", os.sep)
+    files = [step.filename for step in traceback.extract_tb(error.__traceback__)]
+    ends = (f"{os.sep}{module}.py", f"{os.sep}{module}{os.sep}__init__.py")
+    return next((file for file in files if file.endswith(ends)), None)
 
 
 def _failure(what: str, error: BaseException, own: str | None = None) -> PosattnError:

@@ -95,7 +95,7 @@ def test_shares_cut_every_row_into_one_split_by_a_fixed_seed() -> None:
     assert set.union(*rows) == set(range(101))
     order = torch.randperm(101, generator=seeded(0))  # as the docstring says
     assert rows[0] == set(order[:71].tolist())
-    assert fixed(x, x, None or {"train": 0.8, "test": 0.2}).content == Fixed(x, x, name="other").content
+    assert fixed(x, x, {"train": 0.8, "test": 0.2}).content == Fixed(x, x, name="other").content
 
 
 @pytest.mark.parametrize(
