@@ -15,7 +15,7 @@ import os
 import re
 import sys
 import traceback
-from collections.abc import Iterable
+from collections.abc import Sequence
 from functools import cache
 from importlib.machinery import SourceFileLoader
 from importlib.metadata import EntryPoint, entry_points
@@ -43,8 +43,10 @@ def load(plugin: str | os.PathLike[str]) -> Any:
     return _load_file(text)
 
 
-def load_all(plugins: Iterable[str | os.PathLike[str]] | None) -> None:
+def load_all(plugins: Sequence[str | os.PathLike[str]] | None) -> None:
     """The same for several, in their order."""
+    if plugins is not None and not isinstance(plugins, (list, tuple)):
+        raise PosattnError(f"plugins={plugins!r:.60}: give a list of files and names, as ['mine.py'].")
     for plugin in plugins or ():
         load(plugin)
 

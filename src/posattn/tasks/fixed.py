@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from posattn import checks
-from posattn.errors import require
+from posattn.errors import PosattnError, require
 from posattn.tasks.base import FIXED, UNSCORED, Task, check_described, drawing_device
 from posattn.tasks.data_files import columns, read_arrays
 from posattn.tasks.splits import SHARES, Split, rows_of
@@ -157,7 +157,11 @@ class Fixed(Task):
         """The arrays of an .npz or .safetensors file by their names there; the name is the file's unless given."""
         file = checks.path("path", path)
         held = read_arrays(file)
-        names = [inputs] if isinstance(inputs, str) else checks.several("inputs", inputs, str, fix="name arrays")
+        names = (
+            [inputs]
+            if isinstance(inputs, str)
+            else checks.several("inputs", inputs, str, fix=f"name arrays, as {list(held)[:2]}")
+        )
         for array in (*names, target):
             checks.choice(f"array of '{file}'", array, held)
         x = held[inputs] if isinstance(inputs, str) else tuple(held[one] for one in names)
@@ -185,12 +189,12 @@ class Fixed(Task):
 
 def _kept(name: str, value: Any) -> Tensor:
     """A copy that nobody else can change, on the CPU."""
+    checks.instance(name, value, (Tensor, np.ndarray), fix="give a tensor or a NumPy array, one row per sample")
     try:
-        given = value if isinstance(value, Tensor) else np.array(value)
+        given = np.array(value) if isinstance(value, np.ndarray) else value  # torch warns of what cannot be written
         kept = torch.as_tensor(given).detach().cpu().clone(memory_format=torch.contiguous_format)
-    except (TypeError, ValueError, RuntimeError) as error:
-        require(False, f"{name}: it must be a tensor or an array of numbers ({error}).")
-        raise
+    except TypeError:
+        raise PosattnError(f"{name} is an array of {value.dtype}: give numbers, as .astype('float32').") from None
     require(kept.dim() >= 1 and len(kept) > 0, f"{name} has shape {tuple(kept.shape)}: it needs one row per sample.")
     require(not kept.is_complex(), f"{name} has dtype {kept.dtype}: split it into real and imaginary parts.")
     return checks.finite(name, kept) if kept.is_floating_point() else kept
