@@ -157,11 +157,8 @@ class Fixed(Task):
         """The arrays of an .npz or .safetensors file by their names there; the name is the file's unless given."""
         file = checks.path("path", path)
         held = read_arrays(file)
-        names = (
-            [inputs]
-            if isinstance(inputs, str)
-            else checks.several("inputs", inputs, str, fix=f"name arrays, as {list(held)[:2]}")
-        )
+        fix = "name an array of the file, or several, as ['x', 'places']"
+        names = [inputs] if isinstance(inputs, str) else checks.several("inputs", inputs, str, fix=fix)
         for array in (*names, target):
             checks.choice(f"array of '{file}'", array, held)
         x = held[inputs] if isinstance(inputs, str) else tuple(held[one] for one in names)
