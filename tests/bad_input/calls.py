@@ -96,7 +96,8 @@ def program() -> Arguments:
 
 
 def doubled(length: int) -> Program:
-    return Program(**(program() | {"length": length, "nodes": length}))
+    changed: Arguments = {"length": length, "nodes": length}
+    return Program(**(program() | changed))
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,8 @@ def seeded(seed: int = 0) -> torch.Generator:
 
 
 def fixed(x: Any = X, y: Any = Y, splits: Any = SPLITS, **given: Any) -> Fixed:
-    return Fixed(x, y, splits, **({"name": "mine"} | given))
+    name = given.pop("name", "mine")
+    return Fixed(x, y, splits, name=name, **given)
 
 
 def test_all_rows_of_a_split_come_in_order() -> None:

@@ -33,6 +33,10 @@ class Sampling(Task):
         return inputs.cumsum(1)
 
 
+#: The same to derive from, whatever the types of its methods are.
+Loosely: Any = Sampling
+
+
 class Classes(Sampling):
     name = "classes"
     classes = 5
@@ -99,7 +103,7 @@ def test_shapes_that_would_broadcast_are_refused(kind: Any, prediction: Tensor, 
 
 
 def test_the_example_is_a_sample_and_its_target() -> None:
-    (tasks.register(Classes))
+    tasks.register(Classes)
     x, y = tasks.get("classes").sample(1, generator=seeded())
     left, _, right = tasks.get("classes").example().partition(" → ")
     assert [float(word) for word in left.split()] == pytest.approx(x.flatten().tolist(), rel=1e-2)
@@ -136,7 +140,7 @@ def test_a_decorated_dataclass_and_a_task_itself_are_registered_as_they_are() ->
 
 def test_a_sample_that_needs_an_option_says_so_where_the_default_loss_needs_it() -> None:
     @tasks.register
-    class Needy(Sampling):
+    class Needy(Loosely):
         name = "needy"
 
         def sample(self, count: int, *, length: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
@@ -158,14 +162,14 @@ class NoTarget(Task):
     name = summary = "none"
 
 
-class NoName(Sampling):
+class NoName(Loosely):
     @property
-    def name(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
+    def name(self) -> str:
         raise AttributeError
 
 
-class NoGenerator(Sampling):
-    def sample(self, count: int) -> tuple[Tensor, Tensor]:  # pyright: ignore[reportIncompatibleVariableOverride]
+class NoGenerator(Loosely):
+    def sample(self, count: int) -> tuple[Tensor, Tensor]:
         return torch.zeros(count), torch.zeros(count)
 
 

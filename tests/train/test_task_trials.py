@@ -40,20 +40,28 @@ class Ranged(Task):
         return inputs.sum(-1, keepdim=True).expand(-1, -1, 3)
 
 
-class Plain(Ranged):
+class Plain(Task):
     name = "plain"
+    summary = ""
     classes = 5
 
     def sample(self, count: int, *, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         x = torch.rand(count, 6, 2, generator=generator)
-        return x, x[..., 0].long()
+        return x, self.target(x)
+
+    def target(self, inputs: Tensor) -> Tensor:
+        return inputs[..., 0].long()
 
 
-class Unfit(Ranged):
+class Unfit(Task):
     name = "unfit"
+    summary = ""
 
     def sample(self, count: int, *, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         return torch.zeros(count, 6), torch.zeros(count)
+
+    def target(self, inputs: Tensor) -> Tensor:
+        return inputs[:, 0]
 
 
 def test_a_numeric_task_is_described_as_before() -> None:
