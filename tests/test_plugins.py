@@ -161,8 +161,8 @@ def test_a_file_that_cannot_be_imported_is_one_error_with_its_line(
     assert message.startswith(f"plugin 'mine.py' cannot be imported ({tmp_path / 'mine.py'}, line {line}): {said}")
     assert "\n" not in message
     assert caught.value.__cause__ is not None
-    (tmp_path / "mine.py").write_text("")
-    plugins.load("mine.py")  # mended: it is imported anew
+    (tmp_path / "mine.py").write_text("mended = True")
+    assert plugins.load("mine.py").mended  # it is imported anew
 
 
 def test_a_mistake_in_a_file_beside_it_names_that_file(tmp_path: Path) -> None:
@@ -269,7 +269,9 @@ def test_train_and_compile_load_what_is_installed_by_themselves(package: Path, r
 # ---- commands
 
 
-def test_a_users_study_gets_a_table_a_report_and_resume(tmp_path: Path, run: Any) -> None:
+def test_a_users_study_gets_a_table_a_report_and_resume(
+    tmp_path: Path, run: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "twice.py").write_text(TASK)
     (tmp_path / "widths.py").write_text(STUDY)
     command = ("run", "my-widths", "--preset", "smoke", "--plugin", "widths.py", "--device", "cpu")
@@ -279,6 +281,7 @@ def test_a_users_study_gets_a_table_a_report_and_resume(tmp_path: Path, run: Any
     assert (tmp_path / "runs/reports/my-widths/report.html").is_file()
     before = {path: path.stat().st_mtime_ns for path in tmp_path.glob("runs/*/metrics.json")}
     assert len(before) == 2
+    monkeypatch.setattr("posattn.report.write", lambda results, out: Path("runs/reports/my-widths/report.html"))
     assert run(*command).out == first.out
     assert {path: path.stat().st_mtime_ns for path in tmp_path.glob("runs/*/metrics.json")} == before
 
