@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 from torch.func import functional_call, grad_and_value, vmap
 from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -47,31 +46,17 @@ class Noise(tasks.Task):
 
     name: str
     summary: str = "random inputs and answers"
-    metric_name = "loss"
 
     @property
-    def vocabulary(self) -> int:
-        return SHAPES[self.name][3]
+    def classes(self) -> int | None:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return SHAPES[self.name][3] or None
 
     def sample(self, count: int, *, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         into, out, read, written = SHAPES[self.name]
         return _noise((count, *into), read, generator), _noise((count, *out), written, generator)
 
     def target(self, inputs: Tensor) -> Tensor:
-        raise NotImplementedError
-
-    def loss(self, prediction: Tensor, target: Tensor) -> Tensor:
-        axes = 1 + len(SHAPES[self.name][1])
-        if target.is_floating_point():
-            return (prediction - target).square().flatten(-axes).mean(-1)
-        wrong = F.cross_entropy(prediction.flatten(0, -2), target.flatten(), reduction="none")
-        return wrong.view(target.shape).flatten(-axes).mean(-1)
-
-    def metric(self, prediction: Tensor, target: Tensor) -> Tensor:
-        return self.loss(prediction, target)
-
-    def example(self) -> str:
-        return ""
+        raise NotImplementedError  # random
 
 
 def _noise(shape: tuple[int, ...], classes: int, generator: torch.Generator) -> Tensor:

@@ -74,9 +74,9 @@ def test_source_tree_prints_its_own_version_without_being_installed(tmp_path: Pa
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "posattn 9.8.7.dev6\n", "")
 
 
-def test_no_file_asks_for_what_is_installed() -> None:
-    for path in Path(posattn.__file__).parent.rglob("*.py"):
-        assert "importlib.metadata" not in path.read_text(), path
+def test_no_file_but_that_of_plugins_asks_for_what_is_installed() -> None:
+    asking = [p.name for p in Path(posattn.__file__).parent.rglob("*.py") if "importlib.metadata" in p.read_text()]
+    assert asking == ["plugins.py"]
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "posattn"
 #: What each part may import from, as the design has it: encodings → nn → train → engine → studies → report → cli,
 #: tasks → train, nn → compile → studies, nn → theory → studies, nn → zoo. `posattn` is the package itself.
-FOUNDATION = {"errors", "files", "devices", "checks", "version", "html"}
+FOUNDATION = {"errors", "files", "devices", "checks", "version", "html", "user_code"}
 LEARNED = FOUNDATION | {"encodings", "nn", "tasks", "train"}
 STUDIED = LEARNED | {"engine", "published", "compile", "theory", "zoo"}
 MAY_IMPORT = {
@@ -27,6 +27,7 @@ MAY_IMPORT = {
     "checks": {"errors"},
     "files": {"errors"},
     "devices": {"errors"},
+    "user_code": {"errors", "devices"},
     "published": FOUNDATION,
     "encodings": FOUNDATION,
     "nn": FOUNDATION | {"encodings"},
@@ -39,9 +40,10 @@ MAY_IMPORT = {
     "bench": LEARNED | {"engine"},
     "studies": STUDIED,
     "report": STUDIED | {"studies"},
+    "plugins": STUDIED | {"studies"},
     "lab": STUDIED | {"studies", "report"},
-    "cli": STUDIED | {"studies", "report", "lab", "bench"},
-    "__init__": STUDIED | {"studies", "report", "bench"},  # when they are first used
+    "cli": STUDIED | {"studies", "report", "lab", "bench", "plugins"},
+    "__init__": STUDIED | {"studies", "report", "bench", "plugins"},  # when they are first used
     "__main__": {"cli"},
 }
 EXTRAS = ("ray", "transformers", "gradio", "triton", "beartype", "hypothesis", "pytest")

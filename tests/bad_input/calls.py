@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import torch
 
 from posattn import compile as compiler
@@ -74,6 +75,16 @@ def fleet() -> Fleet:
     return Fleet([trial()], device="cpu")
 
 
+def fixed() -> tasks.Fixed:
+    return tasks.Fixed(X, X + 1, {"train": [0, 1]}, name="mine")
+
+
+class Bounds(type(studies.get("sts-bound"))):
+    """A study of a user's."""
+
+    name = "my-bounds"
+
+
 def program() -> Arguments:
     return {
         "name": "double",
@@ -82,6 +93,11 @@ def program() -> Arguments:
         "registers": ("x",),
         "rounds": (Round(update={"x": word("x") + word("x")}),),
     }
+
+
+def doubled(length: int) -> Program:
+    changed: Arguments = {"length": length, "nodes": length}
+    return Program(**(program() | changed))
 
 
 @dataclass(frozen=True)
@@ -120,6 +136,7 @@ TOKENS = torch.zeros(2, 3, dtype=torch.int64)
 CHARACTERS, EIGHT = torch.zeros(2, 90, dtype=torch.int64), torch.zeros(2, 8)
 NUMERIC = ("PositionalTransformer", "ExactPositionalTransformer", "HybridTransformer", "StandardTransformer")
 CHOSEN = torch.zeros(2, 6, 2), torch.tensor([[0, 1], [2, 3]]), torch.tensor([5, 6])
+LABELS = torch.tensor([[0, 1, 1, 0], [1, 0, 1, 2]])
 NUMERIC_LOSS = {"prediction": X, "target": X + 1}
 WEIGHTS = {"architecture": SIZES, "p": model(**SMALL).replica()}
 FORMULA = {"T": 6, "q": 2, "d": 3}
@@ -207,6 +224,19 @@ CALLS: dict[str, Callable[[], Arguments]] = {
     "nn.from_json": lambda: {"text": SIZES.to_json()},
     "nn.load": lambda: {"path": "good.safetensors"},
     "nn.model_of": lambda: {"architecture": SIZES, "tensors": SIZES.init(seeded())},
+    "tasks.Fixed": lambda: {"x": X, "y": LABELS, "splits": {"train": [0]}, "name": "mine"},
+    "tasks.Fixed.sample": lambda: {"self": fixed(), "count": 1, "generator": seeded()},
+    "tasks.Fixed.target": lambda: {"self": fixed(), "inputs": X},
+    "tasks.Fixed.loss": lambda: {"self": fixed()} | NUMERIC_LOSS,
+    "tasks.Fixed.metric": lambda: {"self": fixed()} | NUMERIC_LOSS,
+    "tasks.Fixed.read": lambda: {"self": tasks.Fixed, "path": "data.npz"},
+    "tasks.Fixed.from_frame": lambda: {
+        "self": tasks.Fixed,
+        "frame": pd.DataFrame({"width": [1.0, 2.0, 3.0], "label": ["a", "b", "a"]}),
+        "target": "label",
+        "name": "mine",
+        "inputs": ["width"],
+    },
     "tasks.KHopTask": dict,
     "tasks.KHopTask.sample": lambda: {"self": tasks.get("khop"), "count": 2, "generator": seeded()},
     "tasks.KHopTask.target": lambda: {"self": tasks.get("khop"), "inputs": drawn("khop")[0]},
@@ -312,6 +342,11 @@ CALLS: dict[str, Callable[[], Arguments]] = {
         ]
     },
     "compile.library.get": lambda: {"name": "sort", "length": 4},
+    "compile.library.register": lambda: {"build": doubled},
+    "plugins.load": lambda: {"plugin": "mine.py"},
+    "plugins.load_all": lambda: {"plugins": ["mine.py"]},
+    "plugins.installed": lambda: {"kind": "tasks"},
+    "plugins.provide": lambda: {"kind": "tasks", "name": "sort"},
     "compile.mpc.Message": lambda: {"address": word("a"), "word": word("x")},
     "compile.mpc.Exchange": lambda: {"messages": (mpc.Message(address=word("a"), word=word("x")),), "update": {}},
     "compile.mpc.Mpc": lambda: {"name": "mine", "machines": 2, "registers": ("x",), "rounds": ()},
@@ -360,6 +395,7 @@ CALLS: dict[str, Callable[[], Arguments]] = {
     "theory.selection.fcn_floor": lambda: {"m": 3, **FORMULA},
     "theory.report.about": lambda: {"model": model(**SMALL, bias=False), "samples": 10},
     "studies.get": lambda: {"name": "ood-scale"},
+    "studies.register": lambda: {"study": Bounds},
     "studies.core.results.run": lambda: {
         "study": studies.get("sts-bound"),
         "preset": "smoke",

@@ -24,6 +24,7 @@ LINES: dict[str, dict[str, Any]] = {
     "run": {"study": "sts-bound", "--preset": "smoke", "--device": "cpu", "--out": "store"},
     "report": {"what": "sts-bound", "--out": "studied"},
     "programs": {},
+    "new": {"kind": "task", "name": "my-first", "--out": "first.py"},
     "compile": {"program": "sort", "--length": "4", "--out": "made.safetensors"},
     "verify": {"file": "sorter.safetensors", "--samples": "1"},
     "trace": {"program": "sort", "values": ["3", "1", "2"]},
@@ -49,6 +50,7 @@ FINE: dict[tuple[str, str], set[str]] = {
     ("score", "seed"): {"-1", "99999999999999999999"},
     ("train", "scales"): {"99999999999999999999"},
     ("compile", "out"): {"empty.safetensors"},  # a file, which is replaced
+    ("new", "name"): {"my-firts"},  # a name of one's own
 }
 
 EXTRA: dict[tuple[str, str], list[str]] = {
@@ -69,6 +71,9 @@ EXTRA: dict[tuple[str, str], list[str]] = {
     ("*", "out"): ["~nobody-here/x"],
     ("compile", "out"): ["studied", "nowhere/made.safetensors"],
     ("run", "task"): ["selectoin"],
+    ("new", "name"): ["My Task", "class", "sort"],
+    ("new", "out"): ["nowhere/first.py"],
+    ("*", "plugin"): ["", "mien.py", "folder", "garbage.safetensors", "~nobody-here/x.py"],
     ("run", "model"): ["positonal"],
     ("bounds", "task"): ["sotr", "mixed-min"],
     ("*", "html"): ["~nobody-here/x", "nowhere/page.html", "studied"],

@@ -41,6 +41,9 @@ FINE: dict[tuple[str, str], set[str]] = {
     ("compile.Compiled.verify", "seed"): {"0"},
     # a name of one's own
     ("tasks.*Task", "name"): {"misspelt"},
+    ("tasks.Fixed*", "name"): {"misspelt"},
+    ("tasks.Fixed*", "summary"): {"misspelt", "''"},
+    ("plugins.load", "plugin"): {"empty.safetensors"},  # a file without a line of Python
     ("train.TestSet", "name"): {"misspelt", "''"},
     ("tasks.*Task", "summary"): {"misspelt", "''"},
     ("encodings.register", "name"): {"misspelt"},
@@ -94,6 +97,9 @@ EXTRA: dict[tuple[str, str], list[Bad]] = {
     ("tasks.SelectionTask.sample", "subset_size"): plain(7),
     ("tasks.SelectionTask", "kappa"): plain(0, -1.0),
     ("tasks.MixedTask", "operations"): plain((), ("mean",)),
+    ("tasks.Fixed", "x"): plain(3, "x", None, ()),
+    ("tasks.Fixed", "y"): plain(3, "x", None, [0]),
+    ("tasks.Fixed.target", "inputs"): plain(3, "x", None, ()),
     ("theory.*", "delta"): plain(0.0, 1.0, 2),
     ("theory.*", "constant"): plain(0, -1.0),
     ("theory.*", "confidence"): plain(0, 1.0),

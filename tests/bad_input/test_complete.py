@@ -46,7 +46,7 @@ def test_a_command_without_a_valid_line_and_an_option_without_a_bad_case_are_not
     def known(shade: Annotated[str, typer.Option()] = "") -> None:
         del shade
 
-    @app.command("new")
-    def new() -> None: ...
+    @app.command("newer")
+    def newer() -> None: ...
 
-    assert uncovered(app) == ["new: no valid line", "posattn tasks --shade: no bad case"]
+    assert uncovered(app) == ["newer: no valid line", "posattn tasks --shade: no bad case"]

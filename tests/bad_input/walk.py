@@ -32,6 +32,7 @@ MODULES = (
     "studies",
     "studies.core.results",
     "report",
+    "plugins",
 )
 
 #: What is public and takes nothing from users, by pattern, and why.
@@ -58,6 +59,8 @@ EXEMPT = {
         )
     },
     "tasks.Task*": "abstract",
+    "tasks.*.choosing": "called by `tasks.get` with options that it has checked",
+    "tasks.*.settled_options": "called by a trial with its own options",
     "studies.Study*": "abstract; `studies.get` gives one, and the commands choose from it",
     "tasks.KHopInputs": "a plain tuple, checked by the task and the model that take it",
     "tasks.MixedInputs": "a plain tuple, checked by the task and the model that take it",

@@ -83,7 +83,7 @@ LONG = "the input has length 9 and the one-hot encoding of the model 5: shorten 
         (KHOP | {"task": "mixed-min"}, "data: task 'mixed-min' gives 2 tensors and the positional model takes 1"),
         (
             KHOP | {"model": GPTArchitecture(vocabulary=15)},
-            "data: task 'khop' has 16 tokens and the model 15: use vocabulary=16",
+            "data: task 'khop' has 16 classes and the model 15: use vocabulary=16",
         ),
         (
             {"model": Positional(length=5, out_dim=2)},

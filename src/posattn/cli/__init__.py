@@ -20,6 +20,9 @@ from posattn.cli import studies
 from posattn.cli import programs
 
 # isort: split
+from posattn.cli import new
+
+# isort: split
 from posattn.cli import trace_and_run as running
 
 # isort: split
@@ -28,7 +31,7 @@ from posattn.cli import theory
 # isort: split
 from posattn.cli import bench
 
-__all__ = ["app", "bench", "main", "output", "programs", "running", "studies", "tasks", "theory", "train"]
+__all__ = ["app", "bench", "main", "new", "output", "programs", "running", "studies", "tasks", "theory", "train"]
 
 #: What shells report of a process that SIGPIPE has ended.
 CLOSED_PIPE = 141

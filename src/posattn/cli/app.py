@@ -44,6 +44,14 @@ Device = Annotated[str, typer.Option(help="auto, cpu or cuda; auto uses CUDA if 
 Out = Annotated[str, typer.Option(help="Folder for results and checkpoints.", callback=path)]
 Keep = Annotated[bool, typer.Option("--keep", help="Use stored results even if your own task has changed since.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs instead of a table.")]
+Plugin = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="FILE|NAME",
+        help="A Python file of yours with tasks, studies or programs, or an installed plugin; repeatable.",
+        callback=lambda given: given and [path(one) for one in given],
+    ),
+]
 ModelFile = Annotated[str, typer.Argument(help="A model's file, trained or compiled.", callback=path)]
 
 
@@ -79,6 +87,8 @@ def posattn(
     Compile a program to exact weights: posattn compile sort --length 16
 
     Repeat a published experiment: posattn run ood-scale --task sort
+
+    Begin a task, a study or a program of your own: posattn new task parity
 
     Every command explains itself: posattn train -h
 

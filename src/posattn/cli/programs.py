@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from posattn.cli.app import LARGEST, Json, app, pairs, path, plain
+from posattn.cli.app import LARGEST, Json, Plugin, app, pairs, path, plain
 from posattn.errors import PosattnError, unknown
 
 if TYPE_CHECKING:
@@ -16,14 +16,16 @@ if TYPE_CHECKING:
 
 
 @app.command("programs")
-def list_programs(as_json: Json = False) -> None:
+def list_programs(plugin: Plugin = None, as_json: Json = False) -> None:
     """List the parallel programs that can be compiled to exact weights, with their cost at length 8.
 
     In Python: posattn.compile.compile(posattn.compile.library.get("sort", 16)).
     """
+    from posattn import plugins
     from posattn.compile import compile, library
 
-    rows = []
+    plugins.load_all(plugin)
+    rows: list[dict[str, Any]] = []
     for name, build in library.PROGRAMS.items():
         made = compile(library.get(name, 8))
         sizes = made.model.architecture
@@ -37,13 +39,17 @@ def list_programs(as_json: Json = False) -> None:
                 "encoding_width": sizes.encoding_width,
             }
         )
+    others = {name: package for name, package in plugins.installed("programs").items() if name not in library.PROGRAMS}
     if as_json:
-        print(json.dumps(rows))
+        unknown_yet = dict.fromkeys(("computes", "layers", "nodes", "encoding", "encoding_width"))
+        print(json.dumps([*rows, *({"program": name} | unknown_yet for name in others)]))
         return
     table = Table("program", "computes", "layers", "nodes", "encoding", title="Programs, compiled at length 8")
     for row in rows:
         name, computes, layers, nodes, encoding, width = map(str, row.values())
         table.add_row(name, escape(computes), layers, nodes, f"{encoding}, {width}")
+    for name, package in others.items():
+        table.add_row(name, f"installed by {package}", "–", "–", "–")
     Console().print(table)
 
 
@@ -59,6 +65,7 @@ def compile_program(
     out: Annotated[
         str | None, typer.Option(help="File to write; default: PROGRAM-LENGTH.safetensors.", callback=path)
     ] = None,
+    plugin: Plugin = None,
     as_json: Json = False,
 ) -> None:
     """Compile a parallel program to the weights of a positional Transformer, verify it, and save both.
@@ -68,13 +75,16 @@ def compile_program(
     import torch
 
     from posattn import compile as compiler
+    from posattn import plugins
     from posattn.compile.programs.size_limits import check_memory
 
+    plugins.load_all(plugin)
+    plugins.provide("programs", program)
     dtypes = {"float32": torch.float32, "float64": torch.float64}
     if dtype not in dtypes:
         raise unknown("dtype", dtype, dtypes)
     options = program_options(option or [])
-    if program in compiler.library.PROGRAMS and length >= 1:
+    if program in compiler.library.OURS and length >= 1:
         check_memory(program, length, str(options.get("route", "sort")))
     found = compiler.library.get(program, length, **options)
     made = compiler.compile(found, domain=domain, dtype=dtypes[dtype]).verify()

@@ -2,13 +2,15 @@
 
 import json
 import os
+import sys
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich import box
 from rich.table import Table
 
-from posattn.cli.app import MOST_SEEDS, Device, Json, Keep, Out, app, pairs, path, resumable
+from posattn.cli.app import MOST_SEEDS, Device, Json, Keep, Out, Plugin, app, pairs, path, resumable
 from posattn.cli.output import print_table, warn_of_divergence
 from posattn.errors import PosattnError
 
@@ -17,16 +19,20 @@ if TYPE_CHECKING:
 
 
 @app.command("studies")
-def list_studies(as_json: Json = False) -> None:
+def list_studies(plugin: Plugin = None, as_json: Json = False) -> None:
     """List the studies: the question each one asks, the published figure it answers, and what its presets cost."""
+    from posattn import plugins
     from posattn.studies import REGISTRY
 
+    plugins.load_all(plugin)
+    others = {name: package for name, package in plugins.installed("studies").items() if name not in REGISTRY}
     if as_json:
         columns = ("paper", "question", "answers", "tasks", "cost")
         rows = [
             {"study": study.name} | {name: getattr(study, name) for name in columns}
             for study in sorted(REGISTRY.values(), key=lambda study: (study.paper, study.name))
         ]
+        rows += [{"study": name} | dict.fromkeys(columns) for name in others]
         print(json.dumps(rows))
         return
 
@@ -38,6 +44,8 @@ def list_studies(as_json: Json = False) -> None:
             if study.paper == paper:
                 table.add_row(study.name, study.question, study.answers, study.cost["quick"], study.cost["paper"])
         print_table(table)
+    for name, package in others.items():
+        print(f"{name}: installed by {package}")
     print("What quick and paper cost; smoke takes seconds. Start one: posattn run STUDY --preset quick")
 
 
@@ -64,6 +72,7 @@ def run(
     device: Device = "auto",
     out: Out = "runs",
     keep: Keep = False,
+    plugin: Plugin = None,
     as_json: Json = False,
 ) -> None:
     """Repeat a published experiment: ours beside the published figure, with a report.
@@ -74,10 +83,12 @@ def run(
 
     Example: posattn run ood-scale --task sort --preset quick
     """
-    from posattn import engine, report, studies
+    from posattn import engine, plugins, report, studies
     from posattn.report import table
     from posattn.studies.core import results
 
+    plugins.load_all(plugin)
+    plugins.provide("studies", study)
     reporter = engine.Lines() if as_json else engine.Bar()
     asked = studies.get(study).choosing(pairs(option or []))
     tasks, arms = tuple(task or ()), tuple(model or ())
@@ -126,20 +137,38 @@ def write_report(
         ),
     ],
     out: Out = "runs",
+    plugin: Plugin = None,
 ) -> None:
-    """Write reports again from the stored results: tables, figures and report.html."""
-    from posattn import report, studies
+    """Write reports again from the stored results: tables, figures and report.html.
+
+    A study of your own needs the file that describes it, --plugin FILE; no other file of yours is imported.
+    """
+    from posattn import plugins, report, studies
     from posattn.engine import Store
     from posattn.studies.core import record, results
 
+    plugins.load_all(plugin)
     names, folder = [what], out
     if what not in studies.REGISTRY and os.path.isdir(what):
         names, folder = record.recorded(Store(what)), what
         if not names:
             raise PosattnError(f"no study was run in '{what}': start one, posattn run STUDY --out {what}.")
+    if what not in studies.REGISTRY and set(names) <= set(record.recorded(Store(folder))):
+        names = _known(names, studies.REGISTRY)
     for name in names:
         found = results.results(name, folder)
         _print_results(found, str(report.write(found, folder)))
+
+
+def _known(names: list[str], known: Collection[str]) -> list[str]:
+    """The studies that can be reported; a user's own is left out with a note where others are there."""
+    others = [name for name in names if name not in known]
+    note = f"{', '.join(others)}: not a study of posattn's own. Name the file that describes it, --plugin FILE."
+    if len(others) == len(names):
+        raise PosattnError(note)
+    if others:
+        print(f"posattn: {note}", file=sys.stderr)
+    return [name for name in names if name in known]
 
 
 def _print_results(found: "Results", page: str) -> None:

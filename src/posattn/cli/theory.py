@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from posattn.cli.app import LARGEST, Json, ModelFile, app, plain
+from posattn.cli.app import LARGEST, Json, ModelFile, Plugin, app, plain
 from posattn.cli.output import print_table
 from posattn.errors import PosattnError, require
 
@@ -56,6 +56,7 @@ def print_bounds(
         str | None, typer.Option(help="For a homogeneous model: a task to predict its error on, at other scales.")
     ] = None,
     scales: Annotated[list[float] | None, typer.Option("--scale", help="A scale c for --task; repeatable.")] = None,
+    plugin: Plugin = None,
     as_json: Json = False,
 ) -> None:
     """What theory says about a saved model: norms, the terms of Theorem 6.1, and Lipschitz bounds.
@@ -65,9 +66,11 @@ def print_bounds(
 
     Example: posattn bounds runs/3f2a…/weights.safetensors --samples 30000
     """
+    from posattn import plugins
     from posattn.nn import load
     from posattn.theory import report
 
+    plugins.load_all(plugin)
     if scales and task is None:
         raise PosattnError(
             f"--scale {scales[0]:g}: errors at a scale are those on a task. Add --task, or leave it out."

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from posattn.cli.app import ModelFile, app, numeric_model, path
+from posattn.cli.app import ModelFile, Plugin, app, numeric_model, path
 from posattn.cli.programs import program_options
 from posattn.errors import PosattnError
 
@@ -43,15 +43,18 @@ def trace_program(
     html: Annotated[
         str | None, typer.Option(help="Write a page with the network drawn and the values moving.", callback=path)
     ] = None,
+    plugin: Plugin = None,
 ) -> None:
     """Watch a program at work: who reads from whom, and what every register holds, round by round.
 
     Examples: posattn trace sort 3 1 2 5 4 --html sort.html; posattn trace sort16.safetensors 3 1 2
     """
+    from posattn import plugins
     from posattn.compile import library
     from posattn.compile.show import trace
     from posattn.files import write_whole
 
+    plugins.load_all(plugin)
     if program in library.PROGRAMS or not _is_file(program):
         made, rows = _library_input(program, values, program_options(option or []))
     else:

@@ -18,6 +18,7 @@ from posattn.cli.app import (
     Keep,
     ModelFile,
     Out,
+    Plugin,
     app,
     numeric_model,
     plain,
@@ -26,20 +27,22 @@ from posattn.cli.app import (
 from posattn.cli.output import print_table, warn_of_divergence
 from posattn.errors import require
 
-SCALES = (1, 2, 3, 5, 10)
-
 
 @app.command()
 def train(
-    task: Annotated[str, typer.Argument(help="A numeric task, as in `posattn tasks`.")],
+    task: Annotated[str, typer.Argument(help="A task on numbers, as in `posattn tasks`, or one of your own.")],
     model: Annotated[str, typer.Option(help="positional, homogeneous (positional without biases) or standard.")] = (
         "positional"
     ),
-    length: Annotated[int, typer.Option(help="How many numbers an input has.", max=LARGEST)] = 8,
+    length: Annotated[
+        int | None, typer.Option(help="How many numbers an input has. Default: 8, or your task's.", max=LARGEST)
+    ] = None,
     seeds: Annotated[int, typer.Option(help="How many replicas to train, with seeds 0, 1, …", max=MOST_SEEDS)] = 1,
     steps: Annotated[int, typer.Option(help="Optimiser steps.")] = 2000,
-    samples: Annotated[int, typer.Option(help="Training samples.")] = 30_000,
-    batch: Annotated[int, typer.Option(help="Samples in a batch.")] = 1000,
+    samples: Annotated[
+        int | None, typer.Option(help="Training samples. Default: 30000, or all that fixed data has.")
+    ] = None,
+    batch: Annotated[int | None, typer.Option(help="Samples in a batch. Default: 1000, or all if fewer.")] = None,
     lr: Annotated[float, typer.Option(help="Learning rate, decayed to 0 by a cosine.")] = 1e-3,
     scales: Annotated[
         list[int] | None, typer.Option("--scale", help="Test on [-2c, 2c] for this c; repeatable.", max=LARGEST)
@@ -48,20 +51,25 @@ def train(
     device: Device = "auto",
     out: Out = "runs",
     keep: Keep = False,
+    plugin: Plugin = None,
     as_json: Json = False,
 ) -> None:
     """Train models on one task and test them far outside the range they saw.
 
-    Trains on numbers in [-2, 2], tests on [-2c, 2c]. Stop with Ctrl-C and run the same command again to go on; what is
-    finished is never trained again. Results and weights are kept below the folder given by --out. Exit code 1 if
-    every seed diverged.
+    Trains on numbers in [-2, 2], tests on [-2c, 2c]. A task of your own comes from a file, --plugin FILE, or from an
+    installed package; where its samples have no range it has one test set, and fixed data those of its splits.
+
+    Stop with Ctrl-C and run the same command again to go on; what is finished is never trained again. Results and
+    weights are kept below the folder given by --out. Exit code 1 if every seed diverged.
 
     Example: posattn train sort --model homogeneous --seeds 4 --steps 5000
     """
-    from posattn import engine
-    from posattn.train.numeric_trials import numeric_trials
+    from posattn import engine, plugins
+    from posattn.train.task_trials import task_trials
 
-    trials = numeric_trials(
+    plugins.load_all(plugin)
+    plugins.provide("tasks", task)
+    trials = task_trials(
         task,
         model,
         length=length,
@@ -70,7 +78,7 @@ def train(
         samples=samples,
         batch=batch,
         lr=lr,
-        scales=tuple(scales or SCALES),
+        scales=tuple(scales or ()),
         precision=precision,
     )
     with resumable():
@@ -141,6 +149,7 @@ def score_model(
     ] = None,
     samples: Annotated[int, typer.Option(help="Fresh samples for each scale.", max=LARGEST)] = 1000,
     seed: Annotated[int, typer.Option(help="Seed of the samples.")] = 0,
+    plugin: Plugin = None,
     as_json: Json = False,
 ) -> None:
     """Score a saved model on fresh samples of a task, trained or compiled, in the range it saw and beyond.
@@ -150,9 +159,12 @@ def score_model(
     Example: posattn score sort16.safetensors --task sort --length 16 --scale 10
     """
     from posattn import compile as compiler
+    from posattn import plugins
     from posattn.nn.weights import check_finite_weights, read_header
     from posattn.train.numeric_trials import numeric_task, score
+    from posattn.train.task_trials import SCALES
 
+    plugins.load_all(plugin)
     asked = numeric_task(task)
     compiled = "program" in read_header(file)
     answer = compiler.load(file) if compiled else numeric_model(file)

@@ -179,12 +179,17 @@ def scored(name: str, folder: Path) -> list[dict[str, Any]]:
 
 
 def trial_id(folder: Path) -> str:
-    """The id of the trial in a folder; its name, where the trial is of a task or a kind that is not registered here."""
+    """The id of the trial in a folder; its name, where the trial is of a task or a kind that is not registered here.
+
+    A task on fixed data that has changed since is not the one that is registered.
+    """
     path = folder / "trial.json"
     held = read_json(path, fix=AGAIN.format(path.parent))
     kind, task = held.get("kind", identity.PLAIN), held.get("task")
     known = kind in identity.KINDS and not (isinstance(task, str) and task not in tasks.REGISTRY)
-    return read_trial(path).id if known else folder.name
+    fixed = tasks.REGISTRY.get(task) if isinstance(task, str) else None
+    changed = isinstance(fixed, tasks.Fixed) and held.get("task_options") != {"content": fixed.content}
+    return read_trial(path).id if known and not changed else folder.name
 
 
 def frame(folder: str | os.PathLike[str] = "runs") -> "pd.DataFrame":

@@ -7,9 +7,9 @@ import importlib
 import pkgutil
 
 from posattn.studies.core.case import Case
-from posattn.studies.core.study import PRESETS, REGISTRY, Study, get
+from posattn.studies.core.study import PRESETS, REGISTRY, Study, get, register
 
-__all__ = ["PRESETS", "REGISTRY", "Case", "Study", "get"]
+__all__ = ["PRESETS", "REGISTRY", "Case", "Study", "get", "register"]
 
 for _module in pkgutil.walk_packages(__path__, prefix=f"{__name__}."):
     importlib.import_module(_module.name)

@@ -8,19 +8,22 @@
 True
 """
 
-import dataclasses
 import importlib
 import pkgutil
-from typing import Any
+from typing import Any, TypeVar
 
-from posattn.checks import choice, instance
+from posattn.checks import choice
 from posattn.errors import require, unknown
-from posattn.tasks.base import FIXED, UNSCORED, Shape, Task, check_described
+from posattn.tasks.base import FIXED, UNSCORED, Shape, Task
+from posattn.tasks.fixed import Fixed
 from posattn.tasks.khop import KHopInputs, KHopTask
 from posattn.tasks.mixed import MixedInputs, MixedTask
 from posattn.tasks.numeric import NumericTask
+from posattn.tasks.registering import check_registered, of_class
 from posattn.tasks.selection import SelectionInputs, SelectionTask
 from posattn.tasks.shortest_path import ShortestPathTask
+
+T = TypeVar("T", bound=Task | type[Task])
 
 #: The order in which lists show the modules; those that are not named here come last.
 ORDER = ("numeric", "shortest_path", "khop", "mixed", "selection")
@@ -44,28 +47,34 @@ def names() -> list[str]:
     return list(REGISTRY)
 
 
-def register(task: Task) -> None:
+def register(task: T) -> T:
     """Let `get`, and so every trial, know a task of your own; registering its name again replaces it.
 
-    A task is a frozen dataclass derived from `Task`. Its fields are its options, but for those marked `FIXED`, and
-    `Task.loss_key` says which trials of it may share a fleet. Often a `NumericTask` with a function of your own is
-    enough:
+    Works on a task and, as a decorator, on a class of tasks, which it makes a frozen dataclass:
 
     >>> import torch
-    >>> register(NumericTask(name="negate", summary="every number's negative", function=lambda x: -x))
-    >>> get("negate").target(torch.tensor([[[1.0], [-2.0]]])).flatten().tolist()
-    [-1.0, 2.0]
-    >>> del REGISTRY["negate"]
+    >>> @register
+    ... class Parity(Task):
+    ...     name = "parity"
+    ...     summary = "whether each prefix has an odd number of ones"
+    ...     def sample(self, count, *, length=8, generator):
+    ...         x = torch.randint(2, (count, length, 1), generator=generator, device=generator.device).float()
+    ...         return x, self.target(x)
+    ...     def target(self, inputs):
+    ...         return inputs.cumsum(1) % 2
+    >>> get("parity").target(torch.tensor([[[1.0], [1.0], [0.0]]])).flatten().tolist()
+    [1.0, 0.0, 0.0]
+    >>> del REGISTRY["parity"]
+
+    A task's fields are its options, but for those marked `FIXED`, and `Task.loss_key` says which trials of it may share
+    a fleet. Often a `NumericTask` with a function of your own is enough:
+    `register(NumericTask(name="negate", summary="every number's negative", function=torch.neg))`.
     """
-    instance("task", task, Task, fix="pass a task, as NumericTask(name='negate', summary='', function=torch.neg)")
-    check_described(task)
-    require(
-        dataclasses.is_dataclass(task) and not isinstance(task, type),
-        f"task '{task.name}' is a {type(task).__name__}, and that is not a dataclass: options replace a task's fields. "
-        "Put @dataclass(frozen=True) above the class.",
-    )
-    require(task.name not in OURS, f"name='{task.name}' is a task of posattn's own: choose another name.")
-    REGISTRY[task.name] = task
+    made = of_class(task) if isinstance(task, type) else task
+    check_registered(made)
+    require(made.name not in OURS, f"name='{made.name}' is a task of posattn's own: choose another name.")
+    REGISTRY[made.name] = made
+    return task
 
 
 def get(name: str, **options: Any) -> Any:
@@ -76,12 +85,13 @@ def get(name: str, **options: Any) -> Any:
         if option not in task.options:
             require(bool(task.options), f"option '{option}': task '{name}' has no options. Leave it out.")
             raise unknown(f"option of task '{name}'", option, task.options)
-    return dataclasses.replace(task, **options) if options else task
+    return task.choosing(options)
 
 
 __all__ = [
     "FIXED",
     "UNSCORED",
+    "Fixed",
     "KHopInputs",
     "KHopTask",
     "MixedInputs",

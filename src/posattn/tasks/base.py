@@ -3,14 +3,16 @@
 import dataclasses
 import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from posattn import checks, devices
+from posattn import checks, devices, user_code
 from posattn.errors import require
+from posattn.tasks import scoring
 
 
 class Shape(NamedTuple):
@@ -32,14 +34,17 @@ DESCRIPTION = ("name", "summary", "version")
 class Task(ABC):
     """Something to be computed: a frozen dataclass, whose fields are its options.
 
-    Losses and metrics take predictions and targets with any number of leading (replica) axes and return one value
-    for each of them, so that one model and a fleet of models are scored by the same line. That line is one task's for
-    the whole fleet, and `loss_key` says which tasks agree on it.
+    A task of your own needs a name, a summary, `sample` and `target`. Losses and metrics take predictions and targets
+    with any number of leading (replica) axes and return one value for each of them, so that one model and a fleet of
+    models are scored by the same line. That line is one task's for the whole fleet, and `loss_key` says which tasks
+    agree on it.
     """
 
     name: str
     summary: str
-    metric_name: str
+    metric_name: str = "accuracy"
+    #: How many classes there are where targets are whole numbers; a model has a logit for each.
+    classes: int | None = None
     #: Raised by whoever changes what a task computes: results of another version are other results.
     version: int = 1
 
@@ -77,26 +82,70 @@ class Task(ABC):
     def target(self, inputs: Any) -> Tensor:
         """The exact answer."""
 
-    @abstractmethod
     def loss(self, prediction: Tensor, target: Tensor) -> Tensor:
-        """What training minimises."""
+        """What training minimises: the mean squared error of numbers, the cross-entropy of classes."""
+        axes = self._scored_axes(prediction, target)
+        score = scoring.squared_error if target.is_floating_point() else scoring.cross_entropy
+        return score(prediction, target, axes=axes)
 
-    @abstractmethod
     def metric(self, prediction: Tensor, target: Tensor) -> Tensor:
-        """What people quote (`metric_name` says what it is)."""
+        """What people quote: the share of samples with all numbers within rtol = atol = 0.1, or of right classes.
 
-    @abstractmethod
+        `metric_name` says what it is.
+        """
+        axes = self._scored_axes(prediction, target)
+        score = scoring.solved if target.is_floating_point() else scoring.share_right
+        return score(prediction, target, axes=axes)
+
+    def _scored_axes(self, prediction: Tensor, target: Tensor) -> int:
+        """How many axes a batch of targets has; those before them are replicas."""
+        axes = _one_sample(self)[1].dim()
+        floating = checks.tensor(f"task '{self.name}': the target", target).is_floating_point()
+        check = scoring.check_scored if floating else scoring.check_classified
+        check(self.name, prediction, target, axes=axes)
+        return axes
+
     def example(self) -> str:
         """One small input and its target, computed on the spot."""
+        inputs, target = _one_sample(self)
+        shown = map(_shown, inputs if isinstance(inputs, tuple) else (inputs,))
+        return f"{', '.join(shown)} → {_shown(target)}"
+
+    def choosing(self, options: Mapping[str, Any]) -> "Task":
+        """The same task with other options, which are its fields."""
+        task: Any = self
+        return dataclasses.replace(task, **options) if options else task
+
+    def settled_options(self, options: dict[str, Any]) -> dict[str, Any]:
+        """The options that a trial's id holds: those that were chosen, and whatever else tells which task it is."""
+        return options
 
 
-#: What `sample` of every task takes besides the options of its own.
-NO_OPTIONS = ("count", "generator", "device", "dtype")
+@cache
+def _one_sample(task: Any) -> tuple[Any, Tensor]:
+    """One sample with default options, from which a task's loss and example know what its targets look like."""
+    needed = [name for name, default in sample_options(task).items() if default is inspect.Parameter.empty]
+    require(
+        not needed,
+        f"task '{task.name}': sample needs {', '.join(needed)}, and a default loss or example draws one sample without "
+        f"options. Give {needed[0] if needed else ''} a default, or write loss, metric and example.",
+    )
+    with user_code.named(f"task '{task.name}': sample", owner=task):
+        return task.sample(1, generator=torch.Generator().manual_seed(0))
+
+
+def _shown(tensor: Tensor, most: int = 8) -> str:
+    numbers = tensor.flatten().tolist()
+    return " ".join(f"{number:.3g}" for number in numbers[:most]) + (" …" if len(numbers) > most else "")
+
+
+#: What `sample` of every task may take besides the count, which comes first, and the options of its own.
+NO_OPTIONS = ("generator", "device", "dtype")
 
 
 def sample_options(task: Any) -> dict[str, Any]:
     """The options that a task's samples are drawn with, and their defaults (`Parameter.empty` where there is none)."""
-    places = inspect.signature(task.sample).parameters.values()
+    _, *places = inspect.signature(task.sample).parameters.values()
     return {place.name: place.default for place in places if place.name not in NO_OPTIONS}
 
 
@@ -133,21 +182,6 @@ def check_dtype(dtype: torch.dtype) -> None:
     require(
         isinstance(dtype, torch.dtype) and dtype.is_floating_point,
         f"dtype={dtype!r}: numbers are floating point, whole or not. Use torch.float32.",
-    )
-
-
-def check_scored(name: str, prediction: Tensor, target: Tensor, *, axes: int) -> None:
-    """Prediction and target must agree in shape: what broadcasts would be scored against the wrong numbers."""
-    checks.tensor(f"task '{name}': the prediction", prediction)
-    checks.tensor(f"task '{name}': the target", target)
-    require(
-        prediction.is_floating_point() and target.is_floating_point(),
-        f"task '{name}': the prediction is {prediction.dtype} and the target {target.dtype}: both are floating point.",
-    )
-    require(
-        prediction.shape == target.shape and target.dim() >= axes,
-        f"task '{name}': the prediction has shape {tuple(prediction.shape)} and the target {tuple(target.shape)}: both "
-        f"must have the same, of at least {axes} axes.",
     )
 
 

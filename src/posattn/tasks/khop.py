@@ -67,6 +67,10 @@ class KHopTask(Task):
         return self.blank + 1
 
     @property
+    def classes(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return self.vocabulary
+
+    @property
     def nodes(self) -> int:
         return self.characters + 1
 

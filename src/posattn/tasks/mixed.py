@@ -17,8 +17,9 @@ from torch import Tensor
 
 from posattn.checks import choice, finite, switch
 from posattn.errors import require
-from posattn.tasks.base import FIXED, UNSCORED, Task, check_described, check_inputs, check_scored, drawing_device
+from posattn.tasks.base import FIXED, UNSCORED, Task, check_described, check_inputs, drawing_device
 from posattn.tasks.number_sampling import sample_numbers
+from posattn.tasks.scoring import check_scored, squared_error
 
 LABEL_GLYPHS = "ABDEGHIJKLMNOPQRSTUV" + "WXYZΓΔΘΛΞΠΣΦΨΩαβγδεζ"  # ids 1–20 for training, 21–40 held out
 TRAIN_IDS, IDS = 20, 40
@@ -143,7 +144,7 @@ class MixedTask(Task):
     ) -> Float[Tensor, "*replicas"]:
         """Mean squared error of the answer, read at node 0."""
         check_scored(self.name, prediction, target, axes=2)
-        return (prediction - target).square().mean(dim=(-2, -1))
+        return squared_error(prediction, target, axes=2)
 
     def metric(
         self, prediction: Float[Tensor, "*replicas batch 1"], target: Float[Tensor, "*replicas batch 1"]

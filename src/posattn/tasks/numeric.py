@@ -14,20 +14,9 @@ from torch import Tensor
 
 from posattn.checks import choice, keep_switches, keep_whole, whole
 from posattn.errors import require
-from posattn.tasks.base import (
-    FIXED,
-    UNSCORED,
-    Shape,
-    Task,
-    check_described,
-    check_numbers,
-    check_scored,
-    drawing_device,
-)
+from posattn.tasks.base import FIXED, UNSCORED, Shape, Task, check_described, check_numbers, drawing_device
 from posattn.tasks.number_sampling import sample_numbers
-
-#: A sample counts as solved when every output is within this much of the target, relative plus absolute.
-ACCURACY_TOLERANCE = 0.1
+from posattn.tasks.scoring import check_scored, solved, squared_error
 
 ListFunction = Callable[[Float[Tensor, "*batch nodes"]], Float[Tensor, "*batch nodes"]]
 
@@ -123,15 +112,14 @@ class NumericTask(Task):
     ) -> Float[Tensor, "*replicas"]:
         """Mean squared error over samples and nodes."""
         check_scored(self.name, prediction, target, axes=3)
-        return (prediction - target).square().mean(dim=(-3, -2, -1))
+        return squared_error(prediction, target, axes=3)
 
     def metric(
         self, prediction: Float[Tensor, "*replicas batch nodes 1"], target: Float[Tensor, "*replicas batch nodes 1"]
     ) -> Float[Tensor, "*replicas"]:
         """The share of samples whose outputs are all within rtol = atol = 0.1 of the target."""
         check_scored(self.name, prediction, target, axes=3)
-        near = (prediction - target).abs() <= ACCURACY_TOLERANCE * (1 + target.abs())
-        return near.all(dim=-1).all(dim=-1).to(prediction.dtype).mean(dim=-1)
+        return solved(prediction, target, axes=3)
 
     def example(self) -> str:
         numbers = [3.0, -1.0, 2.0, -4.0][: 4 // self.nodes_per_number * self.nodes_per_number]

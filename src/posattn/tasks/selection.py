@@ -13,7 +13,8 @@ from torch import Tensor
 
 from posattn.checks import choice, finite, keep_real, keep_switches, whole
 from posattn.errors import require
-from posattn.tasks.base import FIXED, Task, check_described, check_dtype, check_inputs, check_scored, drawing_device
+from posattn.tasks.base import FIXED, Task, check_described, check_dtype, check_inputs, drawing_device
+from posattn.tasks.scoring import check_scored
 
 REDRAWS = ("sample", "step")
 

@@ -8,9 +8,9 @@ from torch import Tensor
 
 from posattn.checks import number, switch, whole
 from posattn.errors import require
-from posattn.tasks.base import Shape, Task, check_described, check_numbers, check_scored, drawing_device
+from posattn.tasks.base import Shape, Task, check_described, check_numbers, drawing_device
 from posattn.tasks.number_sampling import sample_numbers
-from posattn.tasks.numeric import ACCURACY_TOLERANCE
+from posattn.tasks.scoring import ACCURACY_TOLERANCE, check_scored
 
 
 @dataclass(frozen=True)

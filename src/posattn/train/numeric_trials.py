@@ -9,8 +9,8 @@ from torch import Tensor
 
 from posattn import tasks
 from posattn.errors import PosattnError, require, unknown
-from posattn.nn import Positional, Standard
-from posattn.tasks.numeric import NumericTask
+from posattn.nn import Architecture, Positional, Standard
+from posattn.tasks import NumericTask, Shape
 from posattn.train.fleet.data import draw
 from posattn.train.fleet.evaluate import Score
 from posattn.train.random_streams import stream
@@ -64,6 +64,14 @@ def score(
     return Score(float(found.loss(answer, y)), float(found.metric(answer, y)))
 
 
+def architecture(model: str, shape: Shape) -> Architecture:
+    """The model called by this name for a task of that shape, with floor(log2 nodes) + 1 layers."""
+    if model not in MODELS:
+        raise unknown("model", model, MODELS)
+    sizes = {"length": shape.nodes, "in_dim": shape.in_dim, "out_dim": shape.out_dim, "layers": None}
+    return Standard(**sizes) if model == "standard" else Positional(bias=model == "positional", **sizes)
+
+
 def numeric_trials(
     task: str,
     model: str,
@@ -77,21 +85,17 @@ def numeric_trials(
     scales: tuple[int, ...],
     precision: str,
 ) -> list[Trial]:
-    """One trial per seed, with floor(log2 nodes) + 1 layers."""
+    """One trial per seed."""
     found = numeric_task(task)
-    if model not in MODELS:
-        raise unknown("model", model, MODELS)
     require(seeds >= 1, f"seeds={seeds}: train at least one.")
     require(all(scale >= 1 for scale in scales), f"scales {scales}: each must be 1 or more.")
-    nodes = found.shape(length).nodes
-    sizes = {"length": nodes, "layers": None}
-    architecture = Standard(**sizes) if model == "standard" else Positional(bias=model == "positional", **sizes)
+    described = architecture(model, found.shape(length))
     inside = options_at_scale(length, 1)
     sets = tuple(TestSet(f"c={scale}", options_at_scale(length, scale)) for scale in scales)
     return [
         Trial(
             task=task,
-            model=architecture,
+            model=described,
             data=Data(samples=samples, batch=batch, options=inside),
             optimiser=Optimiser(steps=steps, lr=lr, schedule="cosine"),
             evaluation=Evaluation(sets=sets),

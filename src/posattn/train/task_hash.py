@@ -19,8 +19,11 @@ ASIDE = ("name", "summary", "version")
 def source_hash(task: Any) -> str | None:
     """A hash of a task's class, functions and fields, and of what they have captured; None for posattn's own tasks.
 
-    `UNKNOWN` where a task computes by something that cannot be looked into, such as a traced function.
+    None, too, for fixed data: a trial's id has the hash of that already. `UNKNOWN` where a task computes by something
+    that cannot be looked into, such as a traced function.
     """
+    if type(task) is tasks.Fixed:
+        return None
     own = tasks.OURS.get(task.name)
     if own is not None and tasks.REGISTRY.get(task.name) is own and type(task) is type(own):
         fixed = [field.name for field in dataclasses.fields(own) if field.name not in own.options]

@@ -52,6 +52,7 @@ class Trial(Runnable):
         if not isinstance(self.task_options, dict):
             raise not_a_mapping("task_options of the task", self.task_options)
         task = tasks.get(self.task, **self.task_options)
+        object.__setattr__(self, "task_options", task.settled_options(self.task_options))
         if self.task_version is None:
             object.__setattr__(self, "task_version", task.version)
         checks.whole("seed", self.seed)

@@ -7,6 +7,7 @@ concerns some models only begins those anew.
 
 import json
 import shlex
+import sys
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -61,6 +62,9 @@ class Record:
         for task, models in counts.items():
             alike.setdefault(tuple(models.items()), []).append(task)
         options = [word for name, value in self.choices.items() for word in ("--option", f"{name}={value}")]
+        # A study from a file of its user's needs that file.
+        plugin = getattr(sys.modules.get(type(study).__module__), "__plugin__", None)
+        options += [] if plugin is None else ["--plugin", plugin]
         found = []
         for models, tasks in alike.items():
             every = {case.arm for task in tasks for case in study.cases_of(task, self.preset)}

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import ClassVar, TypeVar
 
 from posattn import checks
-from posattn.errors import PosattnError, require, unknown
+from posattn.errors import PosattnError, kind_of, require, unknown
 from posattn.studies.core.case import Case
 from posattn.studies.core.choices import Choice
 from posattn.studies.core.views import View
@@ -95,12 +95,31 @@ REGISTRY: dict[str, Study] = {}
 S = TypeVar("S", bound=Study)
 
 
+#: What a study's class must say.
+SAID = ("name", "question", "answers", "view", "cost", "tasks")
+
+
 def register(study: type[S]) -> type[S]:
-    """Make a study known by its name."""
-    if study.name in REGISTRY:
-        raise PosattnError(f"two studies are called '{study.name}'.")
+    """Make a study known by its name, as a decorator of its class. A user's may be registered again."""
+    if not isinstance(study, type) or not issubclass(study, Study):
+        raise PosattnError(f"study is {kind_of(study)}, {study!r:.60}: decorate a class derived from Study.")
+    missing = [*(name for name in SAID if not hasattr(study, name)), *sorted(study.__abstractmethods__)]
+    named = f"study class {study.__name__}"
+    require(not missing, f"{named} lacks {', '.join(missing)}: write it, as the file of `posattn new study` does.")
+    checks.text("name", study.name)
+    for preset in PRESETS:
+        require(preset in study.cost, f"study '{study.name}': cost has no {preset}. Add '{preset}': 'seconds'.")
+    held = REGISTRY.get(study.name)
+    if held is not None and (_is_ours(type(held)) or _is_ours(study)):
+        if _is_ours(study):
+            raise PosattnError(f"two studies are called '{study.name}'.")
+        raise PosattnError(f"name='{study.name}' is a study of posattn's own: choose another name.")
     REGISTRY[study.name] = study()
     return study
+
+
+def _is_ours(study: type[Study]) -> bool:
+    return study.__module__.startswith("posattn.")
 
 
 def get(name: str) -> Study:

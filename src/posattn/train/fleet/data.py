@@ -14,6 +14,7 @@ from posattn.tasks.base import sample_options
 from posattn.train.random_streams import stream
 from posattn.train.sample_options import Options
 from posattn.train.trial import Trial
+from posattn.train.users_task import drawn_by, is_users
 
 
 class Batch(NamedTuple):
@@ -29,9 +30,13 @@ def draw(task: Any, count: int, options: Options, generator: torch.Generator, dt
     for option in options:
         if option not in known:
             raise unknown(f"option of the samples of task '{task.name}'", option, known)
-    inputs, target = task.sample(count, **options, generator=generator)
+    if is_users(task):
+        inputs, target = drawn_by(task, count, dict(options), generator)
+    else:
+        inputs, target = task.sample(count, **options, generator=generator)
     together = [*inputs, target] if isinstance(inputs, tuple) else [inputs, target]
-    return [tensor.to(dtype) if tensor.is_floating_point() else tensor for tensor in together]
+    where = generator.device
+    return [tensor.to(where, dtype) if tensor.is_floating_point() else tensor.to(where) for tensor in together]
 
 
 class LengthData:

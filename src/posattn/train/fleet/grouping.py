@@ -20,6 +20,7 @@ from posattn.nn.module import module_of
 from posattn.train.fleet.data import draw
 from posattn.train.runnable import Runnable
 from posattn.train.trial import Trial
+from posattn.train.users_task import check_scores
 
 Shapes = tuple[tuple[int, ...], ...]
 #: What trials must have in common, by the name of each part.
@@ -92,19 +93,21 @@ def check_one_shape(trials: Sequence[Trial]) -> None:
 def _tried(architecture: Architecture, task: Any, options: tuple[tuple[str, Any], ...]) -> Shapes:
     generator = torch.Generator().manual_seed(0)
     *inputs, target = draw(task, 1, dict(options), generator, torch.float32)
-    prediction = _answer(architecture, task, module_of(architecture, architecture.init(generator)), inputs)
+    prediction = answer = _answer(architecture, task, module_of(architecture, architecture.init(generator)), inputs)
     if not target.is_floating_point():  # one class of several: there must be a logit for each
+        given = "vocabulary" if hasattr(architecture, "vocabulary") else "out_dim"
         require(
-            task.vocabulary <= prediction.shape[-1],
-            f"task '{task.name}' has {task.vocabulary} tokens and the model {prediction.shape[-1]}: "
-            f"use vocabulary={task.vocabulary}.",
+            task.classes <= prediction.shape[-1],
+            f"task '{task.name}' has {task.classes} classes and the model {prediction.shape[-1]}: "
+            f"use {given}={task.classes}.",
         )
-        prediction = prediction[..., 0]
+        answer = prediction[..., 0]
     require(
-        prediction.shape == target.shape,
-        f"the model answers with shape {tuple(prediction.shape)} where task '{task.name}' has {tuple(target.shape)}: "
+        answer.shape == target.shape,
+        f"the model answers with shape {tuple(answer.shape)} where task '{task.name}' has {tuple(target.shape)}: "
         "choose its out_dim by the task.",
     )
+    check_scores(task, prediction, target)
     return tuple(tuple(tensor.shape[1:]) for tensor in (*inputs, target))
 
 

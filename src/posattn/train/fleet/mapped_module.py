@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from posattn import devices, tasks
+from posattn import devices, tasks, user_code
 from posattn.errors import PosattnError
 from posattn.nn import importing
 from posattn.nn.any_module import AnyModule, seeded
@@ -192,9 +192,9 @@ def reason_of(error: Exception, module: nn.Module) -> str:
     if recurrent is not None:
         return f"PyTorch has no rule for nn.{recurrent} with many weights at once (steps written out in Python work)"
     if "data-dependent control flow" in str(error) or "aten::_local_scalar_dense" in str(error):
-        return f"what it does depends on values that it computes ({importing.place(error)})"
+        return f"what it does depends on values that it computes ({user_code.failed_at(error)})"
     if "inplace arithmetic" in str(error):
-        return f"it writes into a tensor that all replicas share ({importing.place(error)})"
+        return f"it writes into a tensor that all replicas share ({user_code.failed_at(error)})"
     return str(error).rstrip(".") if isinstance(error, PosattnError) else importing.blame(error)
 
 

@@ -6,6 +6,7 @@ from typing import Any, Protocol, runtime_checkable
 import torch
 from torch import Tensor
 
+from posattn import user_code
 from posattn.nn.initial_weights import Params
 from posattn.train.fleet.parameters import FlatParameters
 
@@ -52,7 +53,8 @@ class FormulaPasses:
 
     def gradient(self, chunk: int, inputs: Inputs, target: Tensor) -> tuple[Tensor, list[Tensor | None]]:
         prediction = self.predict(chunk, inputs)
-        loss = self.task.loss(prediction.to(self.parameters.values.dtype), target)
+        with user_code.named(f"task '{self.task.name}': loss", owner=self.task):
+            loss = self.task.loss(prediction.to(self.parameters.values.dtype), target)
         leaves = [self.parameters.chunks[chunk][name] for name in self.parameters.shapes]
         return loss.detach(), list(torch.autograd.grad(loss.sum(), leaves, allow_unused=True))
 

@@ -7,7 +7,7 @@ drawn from the global generators, which are seeded by replica and step.
 import torch
 from torch import Tensor, nn
 
-from posattn import tasks
+from posattn import tasks, user_code
 from posattn.nn.any_module import AnyModule, seeded
 from posattn.nn.initial_weights import Params
 from posattn.train.fleet.parameters import FlatParameters
@@ -48,7 +48,8 @@ class SeparatePasses:
         seed = stream(self.trials[chunk].seed, "noise inside the model", int(self.step)).initial_seed()
         with seeded(seed, self.step.device):
             prediction = self._called(module, inputs)
-        loss = self.task.loss(prediction.to(self.parameters.values.dtype), target[0])
+        with user_code.named(f"task '{self.task.name}': loss", owner=self.task):
+            loss = self.task.loss(prediction.to(self.parameters.values.dtype), target[0])
         held = dict(module.named_parameters())
         grads = torch.autograd.grad(loss, [held[name] for name in self.parameters.shapes], allow_unused=True)
         self._keep_buffers(chunk)
