@@ -44,6 +44,16 @@ Device = Annotated[str, typer.Option(help="auto, cpu or cuda; auto uses CUDA if 
 Out = Annotated[str, typer.Option(help="Folder for results and checkpoints.", callback=path)]
 Keep = Annotated[bool, typer.Option("--keep", help="Use stored results even if your own task has changed since.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs instead of a table.")]
+Changes = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="FIELD=VALUE",
+        help="Change a field of the trials; repeatable. As optimiser.lr=1e-3, optimiser.schedule=cosine, "
+        "data.samples=5000, data.options.low=-4, model.layers=6, precision=float64. Values are JSON or a word: "
+        "'optimiser.betas=[0.9,0.99]', optimiser.clip=null, model.bias=false.",
+    ),
+]
 ModelFile = Annotated[str, typer.Argument(help="A model's file, trained or compiled.", callback=path)]
 
 

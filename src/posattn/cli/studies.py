@@ -8,7 +8,7 @@ import typer
 from rich import box
 from rich.table import Table
 
-from posattn.cli.app import MOST_SEEDS, Device, Json, Keep, Out, app, pairs, path, resumable
+from posattn.cli.app import MOST_SEEDS, Changes, Device, Json, Keep, Out, app, pairs, path, resumable
 from posattn.cli.output import print_table, warn_of_divergence
 from posattn.errors import PosattnError
 
@@ -61,6 +61,7 @@ def run(
             "GELU. sts-… studies: keys, query, query_scale, kappa or redraw, as query=sum.",
         ),
     ] = None,
+    changes: Changes = None,
     device: Device = "auto",
     out: Out = "runs",
     keep: Keep = False,
@@ -69,17 +70,20 @@ def run(
     """Repeat a published experiment: ours beside the published figure, with a report.
 
     Stop with Ctrl-C and run the same command again to go on; what is finished is never trained again. The table shows
-    all that the folder has of the study at this preset and with these options, from earlier runs too. Exit code 1 if
-    every trial diverged.
+    all that the folder has of the study at this preset and with these options, from earlier runs too. With --set, the
+    study has results and a report of its own, which say what was changed. Exit code 1 if every trial diverged.
 
     Example: posattn run ood-scale --task sort --preset quick
+
+    Example: posattn run ood-scale --task sort --set optimiser.lr=3e-3 --set model.layers=6
     """
     from posattn import engine, report, studies
     from posattn.report import table
     from posattn.studies.core import results
+    from posattn.train.changes import parse
 
     reporter = engine.Lines() if as_json else engine.Bar()
-    asked = studies.get(study).choosing(pairs(option or []))
+    asked = studies.get(study).choosing(pairs(option or [])).setting(parse(changes or []))
     tasks, arms = tuple(task or ()), tuple(model or ())
     if "gpt2" in asked.chosen_values:
         cases, count = asked.chosen(tasks, preset, arms), asked.seed_count(preset, seeds)
@@ -98,7 +102,8 @@ def run(
         )
     page = report.write(found, out)
     if as_json:
-        print(json.dumps({"event": "result", "rows": table.rows(found), "report": str(page)}))
+        result = {"rows": table.rows(found), "changes": found.record.changes, "report": str(page)}
+        print(json.dumps({"event": "result"} | result))
     else:
         _print_results(found, str(page))
     if found.diverged:
@@ -127,7 +132,11 @@ def write_report(
     ],
     out: Out = "runs",
 ) -> None:
-    """Write reports again from the stored results: tables, figures and report.html."""
+    """Write reports again from the stored results: tables, figures and report.html.
+
+    A study that was run with --set has a report of its own: a folder's reports are all of them, STUDY alone is the
+    unchanged one, and the name of a report's folder works too, as in posattn report ood-scale+optimiser.lr=0.001.
+    """
     from posattn import report, studies
     from posattn.engine import Store
     from posattn.studies.core import record, results

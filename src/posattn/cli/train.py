@@ -5,7 +5,7 @@ import json
 import math
 import statistics
 from dataclasses import asdict
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.table import Table
@@ -13,6 +13,7 @@ from rich.table import Table
 from posattn.cli.app import (
     LARGEST,
     MOST_SEEDS,
+    Changes,
     Device,
     Json,
     Keep,
@@ -27,10 +28,21 @@ from posattn.cli.output import print_table, warn_of_divergence
 from posattn.errors import require
 
 SCALES = (1, 2, 3, 5, 10)
+#: The field of a trial that each option of `train` gives.
+FIELDS = {
+    "length": "data.options.length",
+    "steps": "optimiser.steps",
+    "samples": "data.samples",
+    "batch": "data.batch",
+    "lr": "optimiser.lr",
+    "scales": "evaluation.sets",
+    "precision": "precision",
+}
 
 
 @app.command()
 def train(
+    context: typer.Context,
     task: Annotated[str, typer.Argument(help="A numeric task, as in `posattn tasks`.")],
     model: Annotated[str, typer.Option(help="positional, homogeneous (positional without biases) or standard.")] = (
         "positional"
@@ -45,6 +57,7 @@ def train(
         list[int] | None, typer.Option("--scale", help="Test on [-2c, 2c] for this c; repeatable.", max=LARGEST)
     ] = None,
     precision: Annotated[str, typer.Option(help="float32, tf32, bf16 or float64.")] = "float32",
+    changes: Changes = None,
     device: Device = "auto",
     out: Out = "runs",
     keep: Keep = False,
@@ -57,11 +70,16 @@ def train(
     every seed diverged.
 
     Example: posattn train sort --model homogeneous --seeds 4 --steps 5000
+
+    Example: posattn train sort --set model.layers=6 --set optimiser.schedule=constant
     """
     from posattn import engine
+    from posattn.train.changes import apply, parse, written
     from posattn.train.numeric_trials import numeric_trials
 
-    trials = numeric_trials(
+    changed = parse(changes or [])
+    _check_set_once(context, changed)
+    described = numeric_trials(
         task,
         model,
         length=length,
@@ -73,14 +91,16 @@ def train(
         scales=tuple(scales or SCALES),
         precision=precision,
     )
+    trials = [apply(trial, changed) for trial in described]
     with resumable():
         reporter = engine.Lines() if as_json else engine.Bar()
         store = engine.run(trials, out=out, device=device, reporter=reporter, keep=keep)
     ids = {trial.id for trial in trials}
-    rows = [row for row in store.rows(ids) if row["step"] == steps]
+    rows = [row for row in store.rows(ids) if row["step"] == row["optimiser.steps"]]
     if as_json:
         columns = ("trial", "seed", "set", "loss", "metric", "diverged_at")
-        print(json.dumps({"event": "result", "rows": [{name: row[name] for name in columns} for row in rows]}))
+        result = {"rows": [{name: row[name] for name in columns} for row in rows], "changes": changed}
+        print(json.dumps({"event": "result"} | result))
     else:
         table = Table(
             "test set",
@@ -93,11 +113,23 @@ def train(
             losses = [math.inf if row["loss"] is None else row["loss"] for row in rows if row["set"] == name]
             table.add_row(name, *(f"{value:.2e}" for value in (statistics.median(losses), min(losses), max(losses))))
         print_table(table)
+        if changed:
+            print(f"changed: {', '.join(written(path, value) for path, value in changed.items())}")
         for trial in trials:
             print(f"weights and metrics of seed {trial.seed}: {store.path(trial)}")
     steps_lost = {row["seed"]: row["diverged_at"] for row in rows if row["diverged_at"] is not None}
     if steps_lost:
         warn_of_divergence([f"seed {seed} at step {step}" for seed, step in sorted(steps_lost.items())], len(trials))
+
+
+def _check_set_once(context: typer.Context, changed: dict[str, Any]) -> None:
+    """An option of the command and --set must not both give a field."""
+    for option in context.command.params:
+        path = FIELDS.get(option.name or "")
+        given = context.get_parameter_source(option.name or "")
+        for other in changed if path is not None and given is not None and given.name == "COMMANDLINE" else ():
+            twice = f"{other}.".startswith(f"{path}.") or f"{path}.".startswith(f"{other}.")
+            require(not twice, f"{option.opts[0]} and --set {other} both give {path}: give one of them.")
 
 
 @app.command("runs")
