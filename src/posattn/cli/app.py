@@ -13,7 +13,11 @@ from posattn.errors import PosattnError, require
 from posattn.version import __version__
 
 if TYPE_CHECKING:
+    from typer import Context
+
     from posattn.nn import NumericModel
+else:
+    Context = typer.Context.__base__  # what typer passes is of this class, and what it declares a subclass of it
 
 app = typer.Typer(
     name="posattn",

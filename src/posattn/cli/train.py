@@ -14,6 +14,7 @@ from posattn.cli.app import (
     LARGEST,
     MOST_SEEDS,
     Changes,
+    Context,
     Device,
     Json,
     Keep,
@@ -42,7 +43,7 @@ FIELDS = {
 
 @app.command()
 def train(
-    context: typer.Context,
+    context: Context,
     task: Annotated[str, typer.Argument(help="A numeric task, as in `posattn tasks`.")],
     model: Annotated[str, typer.Option(help="positional, homogeneous (positional without biases) or standard.")] = (
         "positional"
@@ -122,7 +123,7 @@ def train(
         warn_of_divergence([f"seed {seed} at step {step}" for seed, step in sorted(steps_lost.items())], len(trials))
 
 
-def _check_set_once(context: typer.Context, changed: dict[str, Any]) -> None:
+def _check_set_once(context: Context, changed: dict[str, Any]) -> None:
     """An option of the command and --set must not both give a field."""
     for option in context.command.params:
         path = FIELDS.get(option.name or "")
