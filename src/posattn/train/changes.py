@@ -94,9 +94,9 @@ def settled(changes: Changes) -> dict[str, Any]:
         raise PosattnError(f"changes are {kind_of(changes)}: give values by field, as {{'optimiser.lr': 1e-3}}.")
     for path in changes:
         is_path = isinstance(path, str) and all(path.split("."))
-        require(is_path, f"field {path!r}: write a dotted path, as optimiser.lr.")
+        require(is_path, f"--set {path}=…: write the field as a dotted path, as optimiser.lr.")
         field = path.partition(".")[0]
-        require(field not in ELSEWHERE, f"{path}: {ELSEWHERE.get(field)}.")
+        require(field not in ELSEWHERE, f"--set {path}=…: {ELSEWHERE.get(field)}.")
     return {path: frozen(path, changes[path]) for path in sorted(changes)}
 
 
@@ -113,6 +113,11 @@ def written(path: str, value: Any) -> str:
         except PosattnError:
             pass
     return f"{path}={identity.dumps(value)}"
+
+
+def as_options(changes: Changes) -> str:
+    """The changes as a command line has them."""
+    return " ".join(f"--set {written(path, value)}" for path, value in settled(changes).items())
 
 
 def name(changes: Changes) -> str:
@@ -132,7 +137,10 @@ def name(changes: Changes) -> str:
 def apply(trial: T, changes: Changes) -> T:
     """The trial with these fields changed and nothing else; `NoSuchField` where it has no field of that name."""
     below = {tuple(path.split(".")): value for path, value in settled(changes).items()}
-    return cast(T, _changed(trial, below)) if below else trial
+    try:
+        return cast(T, _changed(trial, below)) if below else trial
+    except PosattnError as error:
+        raise type(error)(f"{as_options(changes)}: {error}") from None
 
 
 def has_field(trial: Runnable, path: str, value: Any) -> bool:
@@ -150,17 +158,20 @@ def has_field(trial: Runnable, path: str, value: Any) -> bool:
 def _changed(trial: Runnable, changes: Below) -> Runnable:
     """What is computed, and not trained, has no protocol."""
     if not trial.trained:
-        raise NoSuchField(f"{'.'.join(next(iter(changes)))}: '{trial.title}' is not trained, leave it as it is.")
+        raise NoSuchField(f"'{trial.title}' is not trained, leave it as it is.")
     return _set(trial, changes, "")
 
 
 @_changed.register
 def _(trial: Trial, changes: Below) -> Runnable:
+    task = tasks.get(trial.task)
+    for options, known in ((("data", "options"), sample_options(task)), (("task_options",), task.options)):
+        names = [_joined(*options, name) for name in known]
+        for path in changes:
+            named = path[: len(options) + 1]
+            if path[: len(options)] == options != path and ".".join(named) not in names:
+                raise NoSuchField(str(unknown(f"field of a trial of task '{trial.task}'", ".".join(named), names)))
     if any(path[:2] == ("data", "options") for path in changes):
-        known = [f"data.options.{name}" for name in sample_options(tasks.get(trial.task))]
-        for path in (".".join(path) for path in changes if path[:2] == ("data", "options") and len(path) > 2):
-            if path not in known:
-                raise NoSuchField(str(unknown(f"field of a trial of task '{trial.task}'", path, known)))
         sets = own_options(trial.evaluation.sets, trial.data.options)
         trial = dataclasses.replace(trial, evaluation=dataclasses.replace(trial.evaluation, sets=sets))
     return _set(trial, changes, "")
@@ -191,7 +202,7 @@ def _set(held: Any, changes: Below, at: str) -> Any:
     if isinstance(held, Mapping):
         return {**held, **{name: _set(held.get(name), some, _joined(at, name)) for name, some in below.items()}}
     if not dataclasses.is_dataclass(held):
-        raise NoSuchField(f"{_joined(at, *below)}: {at} has no fields, set it as a whole, {at}=VALUE.")
+        raise NoSuchField(f"{at} has no fields, set it as a whole, {at}=VALUE.")
     part: Any = held
     if not isinstance(part, Architecture):
         _check_fields(part, below, at)

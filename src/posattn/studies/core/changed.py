@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from posattn.errors import NoSuchField, PosattnError, require
+from posattn.errors import PosattnError, require
 from posattn.studies.core.case import Case
 from posattn.train import identity
-from posattn.train.changes import Changes, apply, has_field, written
+from posattn.train.changes import Changes, apply, as_options, has_field, written
 
-#: What a study's tables and figures are made of.
+#: What no change of a study reaches.
 FIXED = "evaluation.sets"
 
 
@@ -39,14 +39,20 @@ def _quoted(arms: Sequence[str]) -> str:
     return ", ".join(f"“{arm}”" for arm in arms)
 
 
-def changed_cases(cases: Sequence[Case], changes: Changes) -> list[Case]:
-    """The cases of one task, each with those changes whose field its trial has."""
+def check_own(changes: Changes) -> None:
+    """Test sets are the study's own: its points have their names and stand at their places."""
     for path in changes:
         require(
             not f"{path}.".startswith(f"{FIXED}."),
-            f"--set {path}: the study's tables and figures are made of these. Leave it, or use posattn train.",
+            f"--set {path}: the study's tables and figures are made of its test sets. Change the data instead, or "
+            "test on others with posattn train.",
         )
-        _check_axis(cases, path, changes[path])
+
+
+def changed_cases(cases: Sequence[Case], changes: Changes) -> list[Case]:
+    """The cases of one task, each with those changes whose field its trial has."""
+    for path, value in changes.items():
+        _check_axis(cases, path, value)
     found = [replace(case, trial=_changed(case, changes)) for case in cases]
     _check_apart(cases, found, changes)
     return found
@@ -56,7 +62,7 @@ def _changed(case: Case, changes: Changes) -> Any:
     try:
         return apply(case.trial, {path: value for path, value in changes.items() if has_field(case.trial, path, value)})
     except PosattnError as error:
-        raise PosattnError(f"{_set(changes)}, {case.arm} on {case.task}: {error}") from None
+        raise PosattnError(f"{case.arm} on {case.task}: {error}") from None
 
 
 def _check_axis(cases: Sequence[Case], path: str, value: Any) -> None:
@@ -68,7 +74,8 @@ def _check_axis(cases: Sequence[Case], path: str, value: Any) -> None:
         places = [case.x for case in curve]
         require(
             len(set(places)) < 2 or places != [_held(case, path) for case in curve],
-            f"{_set({path: value})}: {path} is the axis of {arm} on {task}, {_listed(places)}. Set another field.",
+            f"{as_options({path: value})}: {path} is the axis of {arm} on {task}, {_listed(places)}. Set another "
+            "field.",
         )
 
 
@@ -79,17 +86,13 @@ def _check_apart(before: Sequence[Case], after: Sequence[Case], changes: Changes
         other = first.setdefault(case.trial.id, index)
         require(
             before[other].trial.id == before[index].trial.id,
-            f"{_set(changes)}: '{_named(after[other])}' and '{_named(case)}' would be the same trial under two names, "
-            "as they differ in nothing else. Set another field.",
+            f"{as_options(changes)}: '{_named(after[other])}' and '{_named(case)}' would be the same trial under two "
+            "names, as they differ in nothing else. Set another field.",
         )
 
 
 def _named(case: Case) -> str:
     return f"{case.arm} on {case.task}" + ("" if case.x is None else f" at {case.x:g}")
-
-
-def _set(changes: Changes) -> str:
-    return " ".join(f"--set {written(path, value)}" for path, value in changes.items())
 
 
 def _listed(places: Sequence[float | None]) -> str:
@@ -100,11 +103,8 @@ def check_reach(cases: Sequence[Case], changes: Changes) -> None:
     """Every change must reach one of a study's cases, as they were before."""
     for path, value in changes.items():
         if not any(has_field(case.trial, path, value) for case in cases):
-            for case in sorted(cases, key=lambda case: not case.trial.trained):
-                try:
-                    apply(case.trial, {path: value})
-                except NoSuchField as error:
-                    raise NoSuchField(f"{_set({path: value})}: {error}") from None
+            nearest = min(cases, key=lambda case: not case.trial.trained)
+            apply(nearest.trial, {path: value})  # which says so
 
 
 def described(cases: Sequence[Case], changes: Changes) -> list[Change]:

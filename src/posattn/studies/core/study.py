@@ -7,7 +7,7 @@ from typing import ClassVar, TypeVar
 from posattn import checks
 from posattn.errors import PosattnError, require, unknown
 from posattn.studies.core.case import Case
-from posattn.studies.core.changed import Change, changed_cases, check_reach, described
+from posattn.studies.core.changed import Change, changed_cases, check_own, check_reach, described
 from posattn.studies.core.choices import Choice
 from posattn.studies.core.views import View
 from posattn.train.changes import Changes, settled
@@ -58,8 +58,10 @@ class Study(ABC):
         checks.choice("preset", preset, PRESETS)
         for task in tasks:
             checks.choice(f"task of study '{self.name}'", task, self.tasks)
-        if self.changes:
+        if self.changes:  # a mistake in one task is none to be found after the others were trained
             check_reach([case for task in self.tasks for case in self.cases(task, preset)], self.changes)
+            for task in self.tasks:
+                self.cases_of(task, preset)
         cases = [case for task in tasks or self.tasks for case in self.cases_of(task, preset)]
         known = list(dict.fromkeys(case.arm for case in cases))
         for arm in arms:
@@ -91,6 +93,7 @@ class Study(ABC):
         Its results are kept apart from those of the unchanged study. Arms without such a field stay as they are.
         """
         found = settled(changes)
+        check_own(found)
         return self if found == self.changes else type(self)(self.chosen_values, found)
 
     def described_changes(self, preset: str, arms: Collection[str]) -> list[Change]:
