@@ -105,6 +105,15 @@ def test_the_same_changes_in_another_order_or_form_are_the_same_run(tmp_path: An
     assert (len(trained), again.points, again.record) == (count, first.points, first.record)
 
 
+def test_models_and_tasks_are_added_to_a_changed_run_one_by_one(tmp_path: Any) -> None:
+    run(tmp_path, LR, arms=("positional",), seeds=1)
+    run(tmp_path, {}, tasks=("sort",), arms=("homogeneous",), seeds=1)
+    found = run(tmp_path, LR, tasks=("min",), arms=("standard",), seeds=1)
+    assert found.record.tasks == ("sum", "min")
+    assert found.record.seeds == {"positional": 1, "standard": 1}
+    assert {(point.task, point.arm) for point in found.points} == {("sum", "positional"), ("min", "standard")}
+
+
 def test_changes_and_options_of_a_study_go_together() -> None:
     study = studies.get("sts-length").setting({"optimiser.lr": 0.5}).choosing({"query": "sum"})
     assert (study.changes, study.chosen_values) == ({"optimiser.lr": 0.5}, {"query": "sum"})

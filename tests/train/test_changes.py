@@ -340,3 +340,4 @@ def test_other_changes_have_other_names_that_every_file_system_holds(values: lis
 def test_names_can_be_read() -> None:
     assert name(parse(["optimiser.lr=1e-3", "optimiser.name=sgd"])) == "optimiser.lr=0.001+optimiser.name=sgd"
     assert re.fullmatch(r"data\.lengths=8-16-[0-9a-f]{8}", name({"data.lengths": [8, 16]}))
+    assert re.fullmatch(r"model\.tag=wide-open-[0-9a-f]{8}", name({"model.tag": "Wide/Open"}))

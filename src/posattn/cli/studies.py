@@ -24,7 +24,9 @@ def list_studies(as_json: Json = False) -> None:
     if as_json:
         columns = ("paper", "question", "answers", "tasks", "cost")
         rows = [
-            {"study": study.name} | {name: getattr(study, name) for name in columns}
+            {"study": study.name}
+            | {name: getattr(study, name) for name in columns}
+            | {"options": {name: choice.known for name, choice in study.choices.items()}}
             for study in sorted(REGISTRY.values(), key=lambda study: (study.paper, study.name))
         ]
         print(json.dumps(rows))
@@ -56,9 +58,8 @@ def run(
         list[str] | None,
         typer.Option(
             metavar="NAME=VALUE",
-            help="An option of the study; repeatable. mixed-type: gpt2=FOLDER, or a name on the hub, is a model for "
-            "text to fine-tune. khop-… studies: standard_layers=4 ends that model at 4 layers, gelu=erf is the exact "
-            "GELU. sts-… studies: keys, query, query_scale, kappa or redraw, as query=sum.",
+            help="An option of the study, with a value that posattn studies --json lists for it; repeatable. As "
+            "gelu=erf (khop-…), query=sum (sts-…), or gpt2=FOLDER, a language model to fine-tune (mixed-type).",
         ),
     ] = None,
     changes: Changes = None,

@@ -41,6 +41,7 @@ class Study(ABC):
         self.chosen_values = dict(values or {})
         self.changes = settled(changes or {})
         self._cases: dict[tuple[str, str], list[Case]] = {}
+        self._unchanged: dict[tuple[str, str], list[Case]] = {}
 
     @abstractmethod
     def cases(self, task: str, preset: str) -> list[Case]:
@@ -50,18 +51,23 @@ class Study(ABC):
         """The cases of one task as they are run, made once."""
         if (task, preset) not in self._cases:
             made = self.cases(task, preset)
-            self._cases[task, preset] = changed_cases(made, self.changes) if self.changes else made
+            changed = changed_cases(made, self.changes) if self.changes else made
+            self._cases[task, preset], self._unchanged[task, preset] = changed, made
         return self._cases[task, preset]
+
+    def _before(self, preset: str) -> list[Case]:
+        """All cases of all tasks as they are without the changes."""
+        for task in self.tasks:
+            self.cases_of(task, preset)
+        return [case for task in self.tasks for case in self._unchanged[task, preset]]
 
     def chosen(self, tasks: tuple[str, ...], preset: str, arms: tuple[str, ...] = ()) -> list[Case]:
         """The cases of some tasks and some arms (none: all of the study's)."""
         checks.choice("preset", preset, PRESETS)
         for task in tasks:
             checks.choice(f"task of study '{self.name}'", task, self.tasks)
-        if self.changes:  # a mistake in one task is none to be found after the others were trained
-            check_reach([case for task in self.tasks for case in self.cases(task, preset)], self.changes)
-            for task in self.tasks:
-                self.cases_of(task, preset)
+        if self.changes:  # in all tasks: a mistake must not be found when some are trained
+            check_reach(self._before(preset), self.changes)
         cases = [case for task in tasks or self.tasks for case in self.cases_of(task, preset)]
         known = list(dict.fromkeys(case.arm for case in cases))
         for arm in arms:
@@ -98,8 +104,9 @@ class Study(ABC):
 
     def described_changes(self, preset: str, arms: Collection[str]) -> list[Change]:
         """What is changed of these arms, beside what it was."""
-        cases = [case for task in self.tasks for case in self.cases(task, preset) if case.arm in arms]
-        return described(cases, self.changes)
+        if not self.changes:
+            return []
+        return described([case for case in self._before(preset) if case.arm in arms], self.changes)
 
     def _option(self, name: str, value: str) -> Choice:
         if name not in self.choices:

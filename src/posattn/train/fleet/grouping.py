@@ -12,8 +12,9 @@ from typing import Any, TypeGuard
 import torch
 
 from posattn import checks, tasks
-from posattn.errors import PosattnError, require
+from posattn.errors import PosattnError, kind_of, require
 from posattn.nn import Architecture, model_of
+from posattn.train import identity
 from posattn.train.fleet.data import draw
 from posattn.train.runnable import Runnable
 from posattn.train.trial import Trial
@@ -33,7 +34,24 @@ def batched(trial: Runnable) -> TypeGuard[Trial]:
 def shape_key(trial: Trial) -> Key:
     """What trials must have in common to be one fleet."""
     checks.instance("trial", trial, Trial, fix="describe a run, as posattn.train.Trial(task='sum', …)")
-    return _key(trial, tasks.get(trial.task, **trial.task_options))
+    task = tasks.get(trial.task, **trial.task_options)
+    _check_hashable(task)
+    return _key(trial, task)
+
+
+def _check_hashable(task: Any) -> None:
+    """Tasks are compared by their fields, so these are plain values that cannot be changed."""
+    try:
+        hash(task)
+    except TypeError:
+        for field in dataclasses.fields(task):
+            if type(held := getattr(task, field.name)).__hash__ is None:
+                raise PosattnError(
+                    f"task '{task.name}': its field {field.name} is {kind_of(held)}, which may change while it is "
+                    "trained on: use a tuple, or a tuple of pairs."
+                ) from None
+        fix = "write @dataclass(frozen=True) above its class, and tuples in its fields"
+        raise PosattnError(f"task '{task.name}' can be changed while it is trained on: {fix}.") from None
 
 
 @lru_cache(REMEMBERED)
@@ -55,7 +73,7 @@ def _key(trial: Trial, task: Any) -> Key:
     shapes = []
     for name, (options, count) in drawn.items():
         try:
-            shape = _tried(trial.model, task, tuple(options.items()))
+            shape = _tried(trial.model, task, _Options(options))
             reason = trial.model.likely_failure(count, shape)
             require(reason is None, reason or "")
         except PosattnError as error:
@@ -85,10 +103,17 @@ def check_one_shape(trials: Sequence[Trial]) -> None:
             )
 
 
+class _Options(dict[str, Any]):
+    """Options of samples that nobody changes any more, so that they can be remembered."""
+
+    def __hash__(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return hash(identity.dumps(self))
+
+
 @cache
-def _tried(architecture: Architecture, task: Any, options: tuple[tuple[str, Any], ...]) -> Shapes:
+def _tried(architecture: Architecture, task: Any, options: _Options) -> Shapes:
     generator = torch.Generator().manual_seed(0)
-    *inputs, target = draw(task, 1, dict(options), generator, torch.float32)
+    *inputs, target = draw(task, 1, options, generator, torch.float32)
     model = model_of(architecture, architecture.init(generator))
     places = inspect.signature(model.forward).parameters.values()
     taken = sum(place.kind is place.POSITIONAL_OR_KEYWORD for place in places)
