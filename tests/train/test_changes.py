@@ -13,6 +13,9 @@ from hypothesis import strategies as st
 from posattn import PosattnError
 from posattn.errors import NoSuchField
 from posattn.nn import Architecture, FullyConnected, Positional, Selector
+from posattn.nn.architecture import ARCHITECTURES
+from posattn.studies.core.case import Case
+from posattn.studies.core.changed import described
 from posattn.studies.selection.closed_form import Slope
 from posattn.train import Data, Evaluation, Optimiser, Trial
 from posattn.train.changes import LONGEST_NAME, apply, has_field, name, parse, settled, written
@@ -185,24 +188,32 @@ def test_lists_become_tuples() -> None:
     assert apply(trial, parse(["model.widths=[8,16]"])).model == FullyConnected(widths=(8, 16))
 
 
-@dataclass(frozen=True, kw_only=True)
-class Free(Architecture):
-    """One whose options are no fields."""
+@pytest.fixture
+def free(monkeypatch: pytest.MonkeyPatch) -> type[Any]:
+    """An architecture whose options are no fields, known in one test alone."""
+    monkeypatch.setattr("posattn.nn.architecture.ARCHITECTURES", dict(ARCHITECTURES))
 
-    options: dict[str, Any] = field(default_factory=dict)
+    @dataclass(frozen=True, kw_only=True)
+    class Free(Architecture):
+        options: dict[str, Any] = field(default_factory=dict)
 
-    kind = "free"
+        kind = "free"
 
-    def changed(self, **fields: Any) -> "Free":
-        return Free(options=self.options | fields)
+        def changed(self, **fields: Any) -> "Free":
+            return Free(options=self.options | fields)
 
-    def parameters(self) -> dict[str, Any]:
-        return {}
+        def parameters(self) -> dict[str, Any]:
+            return {}
+
+    return Free
 
 
-def test_an_architecture_may_say_itself_what_can_change() -> None:
-    trial = dataclasses.replace(TRIAL, model=Free(options={"depth": 2}))
-    assert apply(trial, {"model.width": 64}).model == Free(options={"depth": 2, "width": 64})
+def test_an_architecture_may_say_itself_what_can_change(free: type[Any]) -> None:
+    trial = dataclasses.replace(TRIAL, model=free(options={"depth": 2}))
+    changed = apply(trial, {"model.width": 64, "model.depth": 3})
+    assert changed.model == free(options={"depth": 3, "width": 64})
+    (depth, width) = described([Case(task="sum", arm="mine", trial=trial)], {"model.depth": 3, "model.width": 64})
+    assert [str(depth), str(width)] == ["model.depth=3 (study: 2)", "model.width=64 (study: unset)"]
 
 
 # ---- other kinds of trials

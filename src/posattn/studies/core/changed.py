@@ -131,10 +131,10 @@ UNSET = object()
 
 
 def _held(case: Case, path: str) -> Any:
-    """What a case's trial has in a field, by the names that tables show."""
+    """What a case's trial has in a field, by the names that tables show; a model's options count as its fields."""
     _, held = identity.loads(case.trial.to_json())
     for name in path.split("."):
-        if not isinstance(held, dict) or name not in held:
-            return UNSET
-        held = held[name]
+        inner = held if isinstance(held, dict) else {}
+        options = inner.get("options")
+        held = inner.get(name, options.get(name, UNSET) if isinstance(options, dict) else UNSET)
     return held

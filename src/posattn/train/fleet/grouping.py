@@ -113,7 +113,7 @@ class _Options(dict[str, Any]):
 @cache
 def _tried(architecture: Architecture, task: Any, options: _Options) -> Shapes:
     generator = torch.Generator().manual_seed(0)
-    *inputs, target = draw(task, 1, options, generator, torch.float32)
+    *inputs, target = draw(task, 1, dict(options), generator, torch.float32)
     model = model_of(architecture, architecture.init(generator))
     places = inspect.signature(model.forward).parameters.values()
     taken = sum(place.kind is place.POSITIONAL_OR_KEYWORD for place in places)
