@@ -252,6 +252,9 @@ def test_tasks_studies_and_programs_are_there_as_json(run: Any) -> None:
     assert set(studies) == set(REGISTRY)
     assert studies["ood-scale"]["tasks"] == list(REGISTRY["ood-scale"].tasks)
     assert studies["ood-scale"]["cost"]["quick"] == REGISTRY["ood-scale"].cost["quick"]
+    assert studies["ood-scale"]["options"] == {}
+    assert studies["khop-depth"]["options"]["gelu"] == ["tanh", "erf"]
+    assert studies["mixed-type"]["options"] == {"gpt2": ["auto", "a folder or a name on the hub"]}
     programs = {one["program"]: one for one in strict(run("programs", "--json").out)}
     assert set(programs) == set(library.PROGRAMS)
     assert (programs["sort"]["layers"], programs["sort"]["nodes"], programs["sort"]["encoding"]) == (6, 8, "binary")

@@ -8,6 +8,10 @@ class PosattnError(ValueError):
     """A mistake of the caller's. The message names the value, the reason and the fix."""
 
 
+class NoSuchField(PosattnError):  # noqa: N818 (it says what is missing)
+    """A field was named that a trial or a model does not have; others may have it."""
+
+
 def require(condition: bool, message: str) -> None:
     """Raise `PosattnError(message)` unless `condition` holds."""
     if not condition:

@@ -39,6 +39,7 @@ ELSE: dict[tuple[str, str], dict[str, Any]] = {
     ("resources", "nodes"): {"--nodes": "4"},
     ("resources", "layers"): {"--nodes": "4"},
     ("bounds", "scales"): LINES["bounds"] | {"--task": "sort"},
+    ("run", "changes"): LINES["run"] | {"study": "ood-scale", "--task": "sum"},
 }
 
 #: What typer offers by itself.
@@ -53,7 +54,20 @@ FINE: dict[tuple[str, str], set[str]] = {
     ("new", "name"): {"my-firts"},  # a name of one's own
 }
 
+#: What --set refuses wherever it is offered.
+CHANGES = [
+    "", "x", "=3", "optimiser.lr", "optimiser.lr=", "optimiser.lr=fast", "optimiser.lr=-1", "optimiser.lr=NaN",
+    "optimiser.lr=1e999", "optimiser.lr=1e-3,1e-2", "optimiser.lr=[", "optimizer.lr=1e-3", "optimiser..lr=1",
+    "optimiser.lr.base=1", "optimiser=sgd", "optimiser.name=sdg", "optimiser.betas=[1]", "model.layres=6",
+    "model.layers=2.5", "model.layers=0", "model.bias=False", "model=positional", "data.options.lwo=1",
+    "data.options=3", "data.lengths=[x]", "evaluation.samples=0", "task_options.cumulativ=true", "precision=float16",
+    "seed=1", "task=sort", "task_version=2",
+]  # fmt: skip
+
 EXTRA: dict[tuple[str, str], list[str]] = {
+    ("*", "changes"): CHANGES,
+    ("train", "changes"): ["data.batch=4", "optimiser.steps=3", 'evaluation.sets={"train": {}}'],
+    ("run", "changes"): ["evaluation.sets={}", "model.bias=false"],
     ("train", "task"): ["mixed-min", "khop"],
     ("train", "lr"): ["0", "-1"],
     ("score", "task"): ["mixed-min"],

@@ -1,6 +1,6 @@
 """Which tasks may be scored by one of them: those that agree on everything a score can depend on."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
@@ -9,9 +9,9 @@ from torch import Tensor
 
 from posattn import PosattnError, engine, tasks
 from posattn.nn import Positional
-from posattn.tasks import UNSCORED, NumericTask
+from posattn.tasks import UNSCORED, NumericTask, Task
 from posattn.tasks.numeric import TASKS, PrefixTask
-from posattn.train import Data, Fleet, Optimiser, Trial
+from posattn.train import Data, Fleet, Optimiser, Trial, shape_key
 
 
 @dataclass(frozen=True)
@@ -158,3 +158,67 @@ def test_classes_of_users_never_share_a_fleet() -> None:
     made = [kind("t", "a task", negated) for kind in (Scaled, ScaledMore, Penalised, NumericTask)]
     assert len({task.loss_key for task in made}) == 4
     assert Scaled("one", "a task", negated).loss_key == Scaled("two", "another", negated).loss_key
+
+
+@dataclass(frozen=True)
+class Classed(NumericTask):
+    """A field that may hold anything."""
+
+    shares: Any = ()
+
+
+@dataclass
+class Loose(Task):
+    """Not frozen. Its samples are drawn between bounds that come as a mapping."""
+
+    name: str
+    summary: str = "all numbers as they are"
+    metric_name = "loss"
+
+    def sample(self, count: int, *, bounds: Any, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        x = torch.empty(count, 8, 1).uniform_(bounds["low"], bounds["high"], generator=generator)
+        return x, self.target(x)
+
+    def target(self, inputs: Tensor) -> Tensor:
+        return inputs
+
+    def loss(self, prediction: Tensor, target: Tensor) -> Tensor:
+        return (prediction - target).square().mean(dim=(-3, -2, -1))
+
+    metric = loss
+
+    def example(self) -> str:
+        return "1 → 1"
+
+
+class Frozen(Loose):
+    """Compared by its name."""
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+
+@pytest.mark.parametrize(("shares", "kind"), [({"a": 1}, "a dict"), ([1], "a list")])
+def test_a_field_that_cannot_be_compared_is_named_before_anything_is_trained(
+    monkeypatch: pytest.MonkeyPatch, shares: Any, kind: str
+) -> None:
+    monkeypatch.setitem(tasks.REGISTRY, "classed", Classed("classed", "a task", negated, shares=shares))
+    with pytest.raises(PosattnError, match=f"task 'classed': its field shares is {kind}.*: use a tuple"):
+        shape_key(trial("classed"))
+
+
+BOUNDED = Data(samples=12, batch=6, options={"bounds": {"low": 0.0, "high": 1.0}})
+
+
+def test_a_task_that_can_be_changed_is_told_how_not_to_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(tasks.REGISTRY, "loose", Loose("loose"))
+    with pytest.raises(
+        PosattnError, match=r"task 'loose' can be changed .*: write @dataclass\(frozen=True\) above its"
+    ):
+        shape_key(replace(trial("loose"), data=BOUNDED))
+
+
+def test_a_mapping_among_the_options_of_samples_is_no_obstacle(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(tasks.REGISTRY, "frozen", Frozen("frozen"))
+    fleet = Fleet([replace(trial("frozen"), data=BOUNDED)], device="cpu")
+    assert len(list(fleet.run())) > 0

@@ -9,11 +9,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from posattn import checks
 from posattn.errors import PosattnError, require
 from posattn.version import __version__
 
 if TYPE_CHECKING:
+    from typer import Context
+
     from posattn.nn import NumericModel
+else:
+    Context = typer.Context.__base__  # what typer passes is of this class, and what it declares a subclass of it
 
 app = typer.Typer(
     name="posattn",
@@ -52,6 +57,22 @@ Plugin = Annotated[
         callback=lambda given: given and [path(one) for one in given],
     ),
 ]
+Changes = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="FIELD=VALUE",
+        help="Change a field of the trials; repeatable. As optimiser.lr=1e-3, optimiser.schedule=cosine, "
+        "data.samples=5000, data.options.low=-4, model.layers=6, precision=float64. Values are JSON or a word: "
+        "'optimiser.betas=[0.9,0.99]', optimiser.clip=null, model.bias=false.",
+    ),
+]
+Together = Annotated[
+    str,
+    typer.Option(
+        "--fleet", help="on, or off: modules of your own take each step one replica after the other, as they are."
+    ),
+]
 ModelFile = Annotated[str, typer.Argument(help="A model's file, trained or compiled.", callback=path)]
 
 
@@ -60,6 +81,14 @@ def _print_version(wanted: bool) -> bool:
         print(f"posattn {__version__}")
         raise typer.Exit
     return wanted
+
+
+def together(fleet: str) -> bool:
+    """What --fleet on or off says. Modules of users are then also found in the folder that the command runs in."""
+    checks.choice("value of --fleet", fleet, ("on", "off"))
+    if os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())  # last: no file there can stand in for an installed module
+    return fleet == "on"
 
 
 @contextmanager

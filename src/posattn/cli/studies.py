@@ -10,7 +10,21 @@ import typer
 from rich import box
 from rich.table import Table
 
-from posattn.cli.app import MOST_SEEDS, Device, Json, Keep, Out, Plugin, app, pairs, path, resumable
+from posattn.cli.app import (
+    MOST_SEEDS,
+    Changes,
+    Device,
+    Json,
+    Keep,
+    Out,
+    Plugin,
+    Together,
+    app,
+    pairs,
+    path,
+    resumable,
+    together,
+)
 from posattn.cli.output import print_table, warn_of_divergence
 from posattn.errors import PosattnError
 
@@ -29,7 +43,9 @@ def list_studies(plugin: Plugin = None, as_json: Json = False) -> None:
     if as_json:
         columns = ("paper", "question", "answers", "tasks", "cost")
         rows = [
-            {"study": study.name} | {name: getattr(study, name) for name in columns}
+            {"study": study.name}
+            | {name: getattr(study, name) for name in columns}
+            | {"options": {name: choice.known for name, choice in study.choices.items()}}
             for study in sorted(REGISTRY.values(), key=lambda study: (study.paper, study.name))
         ]
         rows += [{"study": name} | dict.fromkeys(columns) for name in others]
@@ -64,33 +80,38 @@ def run(
         list[str] | None,
         typer.Option(
             metavar="NAME=VALUE",
-            help="An option of the study; repeatable. mixed-type: gpt2=FOLDER, or a name on the hub, is a model for "
-            "text to fine-tune. khop-… studies: standard_layers=4 ends that model at 4 layers, gelu=erf is the exact "
-            "GELU. sts-… studies: keys, query, query_scale, kappa or redraw, as query=sum.",
+            help="An option of the study, with a value that posattn studies --json lists for it; repeatable. As "
+            "gelu=erf (khop-…), query=sum (sts-…), or gpt2=FOLDER, a language model to fine-tune (mixed-type).",
         ),
     ] = None,
+    changes: Changes = None,
     device: Device = "auto",
     out: Out = "runs",
     keep: Keep = False,
+    fleet: Together = "on",
     plugin: Plugin = None,
     as_json: Json = False,
 ) -> None:
     """Repeat a published experiment: ours beside the published figure, with a report.
 
     Stop with Ctrl-C and run the same command again to go on; what is finished is never trained again. The table shows
-    all that the folder has of the study at this preset and with these options, from earlier runs too. Exit code 1 if
-    every trial diverged.
+    all that the folder has of the study at this preset and with these options, from earlier runs too. With --set, the
+    study has results and a report of its own, which say what was changed. Exit code 1 if every trial diverged.
 
     Example: posattn run ood-scale --task sort --preset quick
+
+    Example: posattn run ood-scale --task sort --set optimiser.lr=3e-3 --set model.layers=6
     """
     from posattn import engine, plugins, report, studies
     from posattn.report import table
     from posattn.studies.core import results
+    from posattn.train.changes import parse
 
+    as_one = together(fleet)
     plugins.load_all(plugin)
     plugins.provide("studies", study)
     reporter = engine.Lines() if as_json else engine.Bar()
-    asked = studies.get(study).choosing(pairs(option or []))
+    asked = studies.get(study).choosing(pairs(option or [])).setting(parse(changes or []))
     tasks, arms = tuple(task or ()), tuple(model or ())
     if "gpt2" in asked.chosen_values:
         cases, count = asked.chosen(tasks, preset, arms), asked.seed_count(preset, seeds)
@@ -106,10 +127,12 @@ def run(
             out=out,
             reporter=reporter,
             keep=keep,
+            together=as_one,
         )
     page = report.write(found, out)
     if as_json:
-        print(json.dumps({"event": "result", "rows": table.rows(found), "report": str(page)}))
+        result = {"rows": table.rows(found), "changes": found.record.changes, "report": str(page)}
+        print(json.dumps({"event": "result"} | result))
     else:
         _print_results(found, str(page))
     if found.diverged:
@@ -140,6 +163,9 @@ def write_report(
     plugin: Plugin = None,
 ) -> None:
     """Write reports again from the stored results: tables, figures and report.html.
+
+    A study that was run with --set has a report of its own: a folder's reports are all of them, STUDY alone is the
+    unchanged one, and the name of a report's folder works too, as in posattn report ood-scale+optimiser.lr=0.001.
 
     A study of your own needs the file that describes it, --plugin FILE; no other file of yours is imported.
     """

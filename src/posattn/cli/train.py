@@ -5,7 +5,7 @@ import json
 import math
 import statistics
 from dataclasses import asdict
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.table import Table
@@ -13,27 +13,47 @@ from rich.table import Table
 from posattn.cli.app import (
     LARGEST,
     MOST_SEEDS,
+    Changes,
+    Context,
     Device,
     Json,
     Keep,
     ModelFile,
     Out,
     Plugin,
+    Together,
     app,
     numeric_model,
     plain,
     resumable,
+    together,
 )
 from posattn.cli.output import print_table, warn_of_divergence
 from posattn.errors import require
 
+#: The field of a trial that each option of `train` gives.
+FIELDS = {
+    "length": "data.options.length",
+    "steps": "optimiser.steps",
+    "samples": "data.samples",
+    "batch": "data.batch",
+    "lr": "optimiser.lr",
+    "scales": "evaluation.sets",
+    "precision": "precision",
+}
+
 
 @app.command()
 def train(
+    context: Context,
     task: Annotated[str, typer.Argument(help="A task on numbers, as in `posattn tasks`, or one of your own.")],
-    model: Annotated[str, typer.Option(help="positional, homogeneous (positional without biases) or standard.")] = (
-        "positional"
-    ),
+    model: Annotated[
+        str,
+        typer.Option(
+            help="positional, homogeneous (positional without biases), standard, or PACKAGE.MODULE:FUNCTION, a function "
+            "that returns a module of your own."
+        ),
+    ] = "positional",
     length: Annotated[
         int | None, typer.Option(help="How many numbers an input has. Default: 8, or your task's.", max=LARGEST)
     ] = None,
@@ -48,9 +68,11 @@ def train(
         list[int] | None, typer.Option("--scale", help="Test on [-2c, 2c] for this c; repeatable.", max=LARGEST)
     ] = None,
     precision: Annotated[str, typer.Option(help="float32, tf32, bf16 or float64.")] = "float32",
+    changes: Changes = None,
     device: Device = "auto",
     out: Out = "runs",
     keep: Keep = False,
+    fleet: Together = "on",
     plugin: Plugin = None,
     as_json: Json = False,
 ) -> None:
@@ -63,13 +85,21 @@ def train(
     weights are kept below the folder given by --out. Exit code 1 if every seed diverged.
 
     Example: posattn train sort --model homogeneous --seeds 4 --steps 5000
+
+    Example: posattn train sort --set model.layers=6 --set optimiser.schedule=constant
+
+    Example: posattn train sum --model mymodels:mlp --set model.width=64 --seeds 100
     """
     from posattn import engine, plugins
+    from posattn.train.changes import apply, parse, written
     from posattn.train.task_trials import task_trials
 
+    as_one = together(fleet)
     plugins.load_all(plugin)
     plugins.provide("tasks", task)
-    trials = task_trials(
+    changed = parse(changes or [])
+    _check_set_once(context, changed)
+    described = task_trials(
         task,
         model,
         length=length,
@@ -81,14 +111,16 @@ def train(
         scales=tuple(scales or ()),
         precision=precision,
     )
+    trials = [apply(trial, changed) for trial in described]
     with resumable():
         reporter = engine.Lines() if as_json else engine.Bar()
-        store = engine.run(trials, out=out, device=device, reporter=reporter, keep=keep)
+        store = engine.run(trials, out=out, device=device, reporter=reporter, keep=keep, together=as_one)
     ids = {trial.id for trial in trials}
-    rows = [row for row in store.rows(ids) if row["step"] == steps]
+    rows = [row for row in store.rows(ids) if row["step"] == row["optimiser.steps"]]
     if as_json:
         columns = ("trial", "seed", "set", "loss", "metric", "diverged_at")
-        print(json.dumps({"event": "result", "rows": [{name: row[name] for name in columns} for row in rows]}))
+        result = {"rows": [{name: row[name] for name in columns} for row in rows], "changes": changed}
+        print(json.dumps({"event": "result"} | result))
     else:
         table = Table(
             "test set",
@@ -101,11 +133,23 @@ def train(
             losses = [math.inf if row["loss"] is None else row["loss"] for row in rows if row["set"] == name]
             table.add_row(name, *(f"{value:.2e}" for value in (statistics.median(losses), min(losses), max(losses))))
         print_table(table)
+        if changed:
+            print(f"changed: {', '.join(written(path, value) for path, value in changed.items())}")
         for trial in trials:
             print(f"weights and metrics of seed {trial.seed}: {store.path(trial)}")
     steps_lost = {row["seed"]: row["diverged_at"] for row in rows if row["diverged_at"] is not None}
     if steps_lost:
         warn_of_divergence([f"seed {seed} at step {step}" for seed, step in sorted(steps_lost.items())], len(trials))
+
+
+def _check_set_once(context: Context, changed: dict[str, Any]) -> None:
+    """An option of the command and --set must not both give a field."""
+    for option in context.command.params:
+        path = FIELDS.get(option.name or "")
+        given = context.get_parameter_source(option.name or "")
+        for other in changed if path is not None and given is not None and given.name == "COMMANDLINE" else ():
+            twice = f"{other}.".startswith(f"{path}.") or f"{path}.".startswith(f"{other}.")
+            require(not twice, f"{option.opts[0]} and --set {other} both give {path}: give one of them.")
 
 
 @app.command("runs")

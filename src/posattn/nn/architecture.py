@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from posattn.checks import choice
-from posattn.errors import PosattnError, require, unknown
+from posattn.errors import NoSuchField, PosattnError, require, unknown
 from posattn.nn.initial_weights import Init, Params
 
 ARCHITECTURES: dict[str, type["Architecture"]] = {}
@@ -91,6 +91,19 @@ class Architecture(ABC):
     def likely_failure(self, samples: int, shapes: Sequence[tuple[int, ...]]) -> str | None:
         """Why, among so many samples of these shapes, chance is likely to give one without an answer; else nothing."""
         return None
+
+    def changed(self, **fields: Any) -> "Architecture":
+        """The same with other values of some fields; one whose options are no fields says itself what can change.
+
+        What the architecture has worked out by itself, as the width of an encoding, it works out anew.
+        """
+        known = [field.name for field in dataclasses.fields(self)]
+        for name in fields:
+            if name not in known:
+                raise NoSuchField(str(unknown(f"field of the {self.kind} model", name, known)))
+        open_fields = [field.name for field in dataclasses.fields(self) if field.default is None]
+        own = {name: None for name in open_fields if dataclasses.replace(self, **{name: None}) == self}
+        return dataclasses.replace(self, **(own | fields))
 
     def to_json(self) -> str:
         """Canonical: equal architectures give equal text."""

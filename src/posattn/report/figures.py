@@ -1,5 +1,6 @@
 """The figure of a study: one panel per task or score, our medians and bands beside the published curves."""
 
+import textwrap
 from io import BytesIO
 from typing import Any
 
@@ -9,6 +10,7 @@ from matplotlib.figure import Figure
 
 from posattn.studies.core.points import Curve, Picture
 from posattn.studies.core.results import Results
+from posattn.train.changes import written
 
 FORMATS = ("png", "svg", "pdf")
 LETTER = 0.064  # inches, a letter's mean width in a legend
@@ -36,6 +38,10 @@ def curves(results: Results) -> Figure:
     for panel in axes.flat[len(pictures) :]:
         panel.set_visible(False)
     _add_legend(figure)
+    if results.record.changes:  # a figure may be shown without its page
+        changed = ", ".join(written(path, value) for path, value in results.record.changes.items())
+        lines = textwrap.wrap(f"changed: {changed}", int(figure.get_figwidth() / LETTER))
+        figure.suptitle("\n".join(lines), fontsize=8)
     return figure
 
 

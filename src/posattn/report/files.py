@@ -14,9 +14,12 @@ from posattn.studies.core.results import Results
 
 
 def write(results: Results, out: str | os.PathLike[str] = "runs") -> Path:
-    """Write a study's report below `out`/reports and return the path of its page."""
+    """Write a study's report below `out`/reports and return the path of its page.
+
+    A study with changed trials has a folder of its own, as reports/ood-scale+optimiser.lr=0.001.
+    """
     checks.instance("results", results, Results, fix="pass what posattn.studies.core.results.run gives")
-    folder = Store(out).folder / "reports" / results.study.name
+    folder = Store(out).folder / "reports" / results.record.name
     make_folder(folder)
     write_whole(folder / "table.md", table.markdown(results).encode())
     write_whole(folder / "figures.csv", table.csv(results).encode())

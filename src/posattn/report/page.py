@@ -11,6 +11,7 @@ def page(results: Results, curves: tuple[str, bytes], learned: list[tuple[str, b
         "report.html",
         study=results.study,
         preset=results.preset,
+        changes=[str(change) for change in results.changes],
         versions=results.versions,
         curves=_picture(*curves),
         learned=[_picture(*picture) for picture in learned],

@@ -85,6 +85,9 @@ def footnotes(results: Results) -> list[str]:
         f"Device: {', '.join(results.devices)}. Ours is the median over {over}; the spread runs from the lowest to "
         "the highest, and no seed is left out.",
     ]
+    notes = [*(f"Changed: {change}." for change in results.changes), *notes]
+    if results.changes and any(point.published for point in results.points):
+        notes.append("Published figures are of the unchanged protocol: ratios compare two different experiments.")
     if results.preset != "paper":
         notes.append(f"The {results.preset} preset trains less than the paper did, so absolute figures differ.")
     if results.diverged:
@@ -94,7 +97,10 @@ def footnotes(results: Results) -> list[str]:
         infinite = any(point.arm == arm and math.isinf(point.median) for point in results.points)
         none = " Where none does, its loss is inf." if infinite else ""
         notes.append(f"{bad} of {of} answers of {arm} hold no number; the others make its figures.{none}")
-    return notes + results.study.remarks()
+    remarks = results.study.remarks()
+    if results.changes and remarks:
+        notes.append("What follows is said of the unchanged study.")
+    return notes + remarks
 
 
 def markdown(results: Results) -> str:
@@ -111,7 +117,7 @@ def csv(results: Results) -> str:
     writer = comma_separated.writer(text, lineterminator="\n")
     writer.writerow(CSV_COLUMNS)
     for point in results.points:
-        head = (results.study.name, results.preset, point.task, point.arm, f"{point.x:g}", point.test_set)
+        head = (results.record.name, results.preset, point.task, point.arm, f"{point.x:g}", point.test_set)
         for seed, value in zip(point.seeds, point.ours, strict=True):
             writer.writerow((*head, seed, value, point.published_median))
     return text.getvalue()

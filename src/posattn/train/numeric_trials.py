@@ -9,7 +9,7 @@ from torch import Tensor
 
 from posattn import tasks
 from posattn.errors import PosattnError, require, unknown
-from posattn.nn import Architecture, Positional, Standard
+from posattn.nn import AnyModule, Architecture, Positional, Standard
 from posattn.tasks import NumericTask, Shape
 from posattn.train.fleet.data import draw
 from posattn.train.fleet.evaluate import Score
@@ -64,10 +64,18 @@ def score(
     return Score(float(found.loss(answer, y)), float(found.metric(answer, y)))
 
 
-def architecture(model: str, shape: Shape) -> Architecture:
-    """The model called by this name for a task of that shape, with floor(log2 nodes) + 1 layers."""
+def is_factory(model: str) -> bool:
+    """Whether a model is named by the function that makes it, package.module:function."""
+    return ":" in model
+
+
+def architecture(model: str, shape_of: Callable[[], Shape]) -> Architecture:
+    """The model called by this name for a task of a shape, with floor(log2 nodes) + 1 layers, or a user's module."""
+    if is_factory(model):
+        return AnyModule(model)
     if model not in MODELS:
-        raise unknown("model", model, MODELS)
+        raise unknown("model", model, (*MODELS, "PACKAGE.MODULE:FUNCTION"))
+    shape = shape_of()
     sizes = {"length": shape.nodes, "in_dim": shape.in_dim, "out_dim": shape.out_dim, "layers": None}
     return Standard(**sizes) if model == "standard" else Positional(bias=model == "positional", **sizes)
 
@@ -89,7 +97,7 @@ def numeric_trials(
     found = numeric_task(task)
     require(seeds >= 1, f"seeds={seeds}: train at least one.")
     require(all(scale >= 1 for scale in scales), f"scales {scales}: each must be 1 or more.")
-    described = architecture(model, found.shape(length))
+    described = architecture(model, lambda: found.shape(length))
     inside = options_at_scale(length, 1)
     sets = tuple(TestSet(f"c={scale}", options_at_scale(length, scale)) for scale in scales)
     return [

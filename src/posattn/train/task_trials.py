@@ -15,7 +15,7 @@ from posattn.tasks import Fixed, NumericTask, Shape
 from posattn.tasks.base import sample_options
 from posattn.tasks.splits import TRAIN
 from posattn.train.fleet.data import draw
-from posattn.train.numeric_trials import architecture, numeric_trials
+from posattn.train.numeric_trials import architecture, is_factory, numeric_trials
 from posattn.train.sample_options import Options, TestSet
 from posattn.train.trial import Trial
 from posattn.train.trial_parts import Data, Evaluation, Optimiser
@@ -40,7 +40,7 @@ def task_trials(
 ) -> list[Trial]:
     """One trial per seed. None, and no scales, stand for what suits the task."""
     found = tasks.get(task)
-    if task in tasks.OURS or isinstance(found, NumericTask):
+    if isinstance(found, NumericTask) or (task in tasks.OURS and not is_factory(model)):
         return numeric_trials(
             task,
             model,
@@ -64,7 +64,7 @@ def task_trials(
     return [
         Trial(
             task=task,
-            model=architecture(model, _shape(found, options)),
+            model=architecture(model, lambda: _shape(found, options)),
             data=Data(samples=samples, batch=min(BATCH, samples) if batch is None else batch, options=options),
             optimiser=Optimiser(steps=steps, lr=lr, schedule="cosine"),
             evaluation=_evaluation(found, scales),
@@ -92,7 +92,7 @@ def _shape(task: Any, options: Options) -> Shape:
         fits and len(inputs[0][0]) == len(target[0]),
         f"task '{task.name}' has samples of shape {', '.join(map(str, shapes))}: the models of this command take one "
         "input, (nodes, width), and answer at every node, with numbers (nodes, width) or a class (nodes,). Give the "
-        "samples that shape, or describe a posattn.train.Trial with a model of your own.",
+        "samples that shape, or bring a model of your own, --model PACKAGE.MODULE:FUNCTION.",
     )
     nodes, in_dim = shapes[0]
     return Shape(nodes=nodes, in_dim=in_dim, out_dim=shapes[1][1] if numbers else task.classes)

@@ -69,11 +69,15 @@ class Choice:
     def default(self) -> str:
         return self.values[0]
 
+    @property
+    def known(self) -> tuple[str, ...]:
+        """What it may be, in words: the values, and what others are where there are others."""
+        return (*self.values, self.kind.what) if self.kind else self.values
+
     def allowed(self, option: str, value: str) -> str:
         """The value, or the error that says what it may be."""
         if value not in self.values and not (self.kind and self.kind.fits(value)):
-            known = (*self.values, self.kind.what) if self.kind else self.values
-            raise unknown(f"value of option {option}", value, known)
+            raise unknown(f"value of option {option}", value, self.known)
         return value
 
     def asked(self, option: str, value: str) -> str:

@@ -2,7 +2,8 @@
 
 It says which trials a report looks for; the report shows all of them that the store has, whichever command made them.
 So tasks, models and seeds may be added one by one. Another preset or other options begin a new record; an option that
-concerns some models only begins those anew.
+concerns some models only begins those anew. A study whose trials were changed has a record of its own beside the
+unchanged one, under a name that says what was changed.
 """
 
 import json
@@ -17,10 +18,11 @@ from posattn.engine import Store
 from posattn.errors import PosattnError, require
 from posattn.files import make_folder, write_whole
 from posattn.studies.core.study import Study, get
+from posattn.train import changes
 
-#: Raised when older versions can no longer read a record. Format 3 kept option gpt2 in a field `language_model` of its
-#: own; format 2, besides, knew fewer options (`Choice.formerly`).
-FORMAT = 4
+#: Raised when older versions can no longer read a record. Format 4 knew no changes; format 3, besides, kept option gpt2
+#: in a field `language_model` of its own; format 2, besides, knew fewer options (`Choice.formerly`).
+FORMAT = 5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +35,12 @@ class Record:
     choices: dict[str, str] = field(default_factory=dict)  # options that are not at their defaults
     seeds: dict[str, int] = field(default_factory=dict)  # by arm, the most that were asked for
     left_out: dict[str, str] = field(default_factory=dict)  # arms that could not be run, and why
+    changes: dict[str, Any] = field(default_factory=dict)  # fields of the trials that are not as the study has them
+
+    @property
+    def name(self) -> str:
+        """What its file and its report are called."""
+        return name_of(self.study, self.changes)
 
     def joined(self, older: "Record | None", *, concerning: Mapping[str, Collection[str]] = {}) -> "Record":
         """This record and what an older one has besides, where both are of the same preset and options.
@@ -52,9 +60,10 @@ class Record:
         tasks = tuple(dict.fromkeys((*older.tasks, *self.tasks))) if older.tasks and self.tasks else ()
         return replace(self, tasks=tasks, choices=choices, seeds=seeds, left_out=left_out)
 
-    def _common(self, concerning: Collection[str]) -> tuple[str, str, dict[str, str]]:
+    def _common(self, concerning: Collection[str]) -> tuple[Any, ...]:
         """What must agree for two records to be of the same run."""
-        return self.study, self.preset, {name: held for name, held in self.choices.items() if name not in concerning}
+        choices = {name: held for name, held in self.choices.items() if name not in concerning}
+        return self.study, self.preset, choices, self.changes
 
     def commands(self, study: Study, counts: Mapping[str, Mapping[str, int]]) -> list[str]:
         """The commands that give so many seeds of each model, by task: one for all tasks and models that are alike."""
@@ -65,6 +74,7 @@ class Record:
         # A study from a file of its user's needs that file.
         plugin = getattr(sys.modules.get(type(study).__module__), "__plugin__", None)
         options += [] if plugin is None else ["--plugin", plugin]
+        options += [word for path, value in self.changes.items() for word in ("--set", changes.written(path, value))]
         found = []
         for models, tasks in alike.items():
             every = {case.arm for task in tasks for case in study.cases_of(task, self.preset)}
@@ -77,27 +87,32 @@ class Record:
         return found
 
 
-def path_of(store: Store, study: str) -> Path:
-    return store.folder / "studies" / f"{study}.json"
+def name_of(study: str, changed: changes.Changes) -> str:
+    """What the record of a study is called, as ood-scale, or ood-scale+optimiser.lr=0.001 where that was changed."""
+    return f"{study}+{changes.name(changed)}" if changed else study
+
+
+def path_of(store: Store, name: str) -> Path:
+    return store.folder / "studies" / f"{name}.json"
 
 
 def recorded(store: Store) -> list[str]:
-    """The studies that were run below a folder."""
+    """The names of the records below a folder: the studies that were run, changed or not."""
     return sorted(path.stem for path in (store.folder / "studies").glob("*.json"))
 
 
 def write(store: Store, record: Record) -> None:
-    path = path_of(store, record.study)
+    path = path_of(store, record.name)
     make_folder(path.parent)
     write_whole(path, json.dumps({"format": FORMAT} | asdict(record)).encode())
 
 
-def read(store: Store, study: str, *, replacing: bool = False) -> Record | None:
-    """The record of a study's last run, if there was one.
+def read(store: Store, name: str, *, replacing: bool = False) -> Record | None:
+    """The record of that name, of a study's last run, if there was one.
 
     One that cannot be read is an error, or, where it is about to be replaced, as good as none.
     """
-    path = path_of(store, study)
+    path = path_of(store, name)
     if not path.is_file():
         return None
     try:
@@ -107,8 +122,10 @@ def read(store: Store, study: str, *, replacing: bool = False) -> Record | None:
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         if replacing:
             return None
+        study, changed, _ = name.partition("+")
+        again = f"posattn run {study}{' with the same --set' if changed else ''}"
         raise PosattnError(
-            f"'{path}' cannot be read ({error}): run the study again, posattn run {study}, what is finished is kept."
+            f"'{path}' cannot be read ({error}): run the study again, {again}, what is finished is kept."
         ) from None
     require(not newer or replacing, f"'{path}' was written by a newer version of posattn: install that version.")
     return found
@@ -117,11 +134,12 @@ def read(store: Store, study: str, *, replacing: bool = False) -> Record | None:
 def _record(held: dict[str, Any]) -> Record:
     """What `write` has written; an error where it is anything else."""
     written = held.pop("format")
-    if written not in (2, 3, FORMAT):
+    if written not in (2, 3, 4, FORMAT):
         raise ValueError(f"it has format {written}, this version writes {FORMAT}")
-    if written < FORMAT:
+    if written < 4:
         _update(held, written)
     held["tasks"] = tuple(held["tasks"])
+    held["changes"] = changes.settled(held.get("changes", {}))
     found = Record(**held)
     counts = list(found.seeds.values())
     if not counts or not all(isinstance(count, int) and count >= 1 for count in counts):

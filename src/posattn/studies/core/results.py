@@ -3,6 +3,7 @@
 import itertools
 import os
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -12,6 +13,7 @@ from posattn.engine import Engine, Reporter, Store, attempt
 from posattn.errors import PosattnError, require
 from posattn.studies.core import record
 from posattn.studies.core.case import Case
+from posattn.studies.core.changed import Change
 from posattn.studies.core.points import Finished, Point, Row
 from posattn.studies.core.record import Record
 from posattn.studies.core.study import Study, get
@@ -39,6 +41,11 @@ class Results:
     def cases(self) -> list[Case]:
         return [case for case, _ in self.finished]
 
+    @cached_property
+    def changes(self) -> list[Change]:
+        """The fields of the trials that are not as the study has them."""
+        return self.study.described_changes(self.preset, {case.arm for case in self.cases})
+
 
 def run(
     study: Study,
@@ -51,26 +58,30 @@ def run(
     out: str | os.PathLike[str] = "runs",
     reporter: Reporter | None = None,
     keep: bool = False,
+    together: bool = True,
     engine: Engine | None = None,
 ) -> Results:
     """Train what is missing, write down what was asked for, and read the results back from the store.
 
     They are all that the store has of the study at this preset and with these options, from earlier runs too. Where
-    `arms` are named, options that concern some arms only are those of the earlier run unless others are chosen.
+    `arms` are named, options that concern some arms only are those of the earlier run unless others are chosen. A
+    study with changed trials (`Study.setting`) has results of its own.
     `engine` runs the trials, where that is not this process.
     """
     checks.instance("study", study, Study, fix="pass a study, as posattn.studies.get('ood-scale')")
     tasks = tuple(dict.fromkeys(checks.several("tasks", tasks, str, fix="give a tuple of task names")))
     arms = checks.several("arms", arms, str, fix="give a tuple of the study's models, as its table names them")
     concerning = {name: choice.arms for name, choice in study.choices.items() if choice.arms}
-    older = record.read(Store(out), study.name) if arms else None
+    name = record.name_of(study.name, study.changes)
+    older = record.read(Store(out), name) if arms else None
     if older is not None and older.preset == preset:
         before = {name: value for name, value in older.choices.items() if name in concerning}
         study = study.recalled(before | study.chosen_values)
     cases, count = study.chosen(tasks, preset, arms), study.seed_count(preset, seeds)
     trials = [(case, case.seeded(seed)) for case in cases for seed in range(count)]
     every = [trial for _, trial in trials]
-    store, missing = attempt(every, out=out, device=device, reporter=reporter, keep=keep, engine=engine)
+    given = {"out": out, "device": device, "reporter": reporter, "keep": keep, "together": together}
+    store, missing = attempt(every, **given, engine=engine)
     left_out = {case.arm: missing[trial.id] for case, trial in trials if trial.id in missing}
     asked = Record(
         study=study.name,
@@ -79,9 +90,10 @@ def run(
         choices=study.chosen_values,
         seeds={case.arm: count for case in cases if case.arm not in left_out},
         left_out=left_out,
+        changes=study.changes,
     )
     # Read again: another model may have been added while this one was trained.
-    older = record.read(store, study.name, replacing=not arms)
+    older = record.read(store, name, replacing=not arms)
     asked = asked.joined(older, concerning=concerning)
     require(
         bool(asked.seeds),
@@ -93,16 +105,23 @@ def run(
 
 
 def results(name: str, out: str | os.PathLike[str] = "runs") -> Results:
-    """All that is finished of a study below a folder, at the preset and with the options of its last run."""
-    study, store = get(name), Store(out)
+    """All that is finished of a study below a folder, at the preset and with the options of its last run.
+
+    `name` is a study's, or that of a record with changes, as "ood-scale+optimiser.lr=0.001".
+    """
+    store, known = Store(out), record.recorded(Store(out))
+    study = get(name if name not in known else name.partition("+")[0])
     made = record.read(store, name)
     if made is None:
         raise _nothing(name, store)
-    return _read(study.recalled(made.choices), made, store)
+    return _read(study.setting(made.changes).recalled(made.choices), made, store)
 
 
 def _nothing(name: str, store: Store) -> PosattnError:
-    return PosattnError(f"study '{name}' has no finished run below '{store.folder}': start it, posattn run {name}.")
+    changed = [f"'{other}'" for other in record.recorded(store) if other.startswith(f"{name}+")]
+    but = f" There is {', '.join(changed)}, with other settings." if changed else ""
+    start = f"start it, posattn run {name}."
+    return PosattnError(f"study '{name}' has no finished run below '{store.folder}': {start}{but}")
 
 
 def _read(study: Study, made: Record, store: Store) -> Results:

@@ -1,14 +1,16 @@
 """What a study is: a question, the trials that answer it, and what it shows of them."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import ClassVar, TypeVar
 
 from posattn import checks
 from posattn.errors import PosattnError, kind_of, require, unknown
 from posattn.studies.core.case import Case
+from posattn.studies.core.changed import Change, changed_cases, check_own, check_reach, described
 from posattn.studies.core.choices import Choice
 from posattn.studies.core.views import View
+from posattn.train.changes import Changes, settled
 
 PRESETS = {
     "smoke": "seconds: shows that everything runs",
@@ -18,7 +20,11 @@ PRESETS = {
 
 
 class Study(ABC):
-    """A question, and the trials that answer it. `values` are its options that are not at their defaults."""
+    """A question, and the trials that answer it.
+
+    `values` are its options that are not at their defaults, `changes` the fields of its trials that are not as the
+    study has them.
+    """
 
     name: ClassVar[str]
     question: ClassVar[str]
@@ -31,25 +37,37 @@ class Study(ABC):
     notes: ClassVar[tuple[str, ...]] = ()  # corrections and deviations, printed under every table
     choices: ClassVar[Mapping[str, Choice]] = {}
 
-    def __init__(self, values: Mapping[str, str] | None = None) -> None:
+    def __init__(self, values: Mapping[str, str] | None = None, changes: Changes | None = None) -> None:
         self.chosen_values = dict(values or {})
+        self.changes = settled(changes or {})
         self._cases: dict[tuple[str, str], list[Case]] = {}
+        self._unchanged: dict[tuple[str, str], list[Case]] = {}
 
     @abstractmethod
     def cases(self, task: str, preset: str) -> list[Case]:
         """Make the cases of one task."""
 
     def cases_of(self, task: str, preset: str) -> list[Case]:
-        """The cases of one task, made once."""
+        """The cases of one task as they are run, made once."""
         if (task, preset) not in self._cases:
-            self._cases[task, preset] = self.cases(task, preset)
+            made = self.cases(task, preset)
+            changed = changed_cases(made, self.changes) if self.changes else made
+            self._cases[task, preset], self._unchanged[task, preset] = changed, made
         return self._cases[task, preset]
+
+    def _before(self, preset: str) -> list[Case]:
+        """All cases of all tasks as they are without the changes."""
+        for task in self.tasks:
+            self.cases_of(task, preset)
+        return [case for task in self.tasks for case in self._unchanged[task, preset]]
 
     def chosen(self, tasks: tuple[str, ...], preset: str, arms: tuple[str, ...] = ()) -> list[Case]:
         """The cases of some tasks and some arms (none: all of the study's)."""
         checks.choice("preset", preset, PRESETS)
         for task in tasks:
             checks.choice(f"task of study '{self.name}'", task, self.tasks)
+        if self.changes:  # in all tasks: a mistake must not be found when some are trained
+            check_reach(self._before(preset), self.changes)
         cases = [case for task in tasks or self.tasks for case in self.cases_of(task, preset)]
         known = list(dict.fromkeys(case.arm for case in cases))
         for arm in arms:
@@ -73,7 +91,22 @@ class Study(ABC):
         for name, value in values.items():
             self._option(name, value).allowed(name, value)
         chosen = {name: value for name, value in values.items() if value != self.choices[name].default}
-        return self if chosen == self.chosen_values else type(self)(chosen)
+        return self if chosen == self.chosen_values else type(self)(chosen, self.changes)
+
+    def setting(self, changes: Changes) -> "Study":
+        """The same study with fields of its trials changed, by dotted path: `setting({"optimiser.lr": 1e-3})`.
+
+        Its results are kept apart from those of the unchanged study. Arms without such a field stay as they are.
+        """
+        found = settled(changes)
+        check_own(found)
+        return self if found == self.changes else type(self)(self.chosen_values, found)
+
+    def described_changes(self, preset: str, arms: Collection[str]) -> list[Change]:
+        """What is changed of these arms, beside what it was."""
+        if not self.changes:
+            return []
+        return described([case for case in self._before(preset) if case.arm in arms], self.changes)
 
     def _option(self, name: str, value: str) -> Choice:
         if name not in self.choices:

@@ -17,6 +17,7 @@ from posattn.errors import PosattnError, kind_of, require
 from posattn.nn import Architecture
 from posattn.nn.importing import blame
 from posattn.nn.module import module_of
+from posattn.train import identity
 from posattn.train.fleet.data import draw
 from posattn.train.runnable import Runnable
 from posattn.train.trial import Trial
@@ -37,7 +38,24 @@ def batched(trial: Runnable) -> TypeGuard[Trial]:
 def shape_key(trial: Trial) -> Key:
     """What trials must have in common to be one fleet."""
     checks.instance("trial", trial, Trial, fix="describe a run, as posattn.train.Trial(task='sum', …)")
-    return _key(trial, tasks.get(trial.task, **trial.task_options))
+    task = tasks.get(trial.task, **trial.task_options)
+    _check_hashable(task)
+    return _key(trial, task)
+
+
+def _check_hashable(task: Any) -> None:
+    """Tasks are compared by their fields, so these are plain values that cannot be changed."""
+    try:
+        hash(task)
+    except TypeError:
+        for field in dataclasses.fields(task):
+            if type(held := getattr(task, field.name)).__hash__ is None:
+                raise PosattnError(
+                    f"task '{task.name}': its field {field.name} is {kind_of(held)}, which may change while it is "
+                    "trained on: use a tuple, or a tuple of pairs."
+                ) from None
+        fix = "write @dataclass(frozen=True) above its class, and tuples in its fields"
+        raise PosattnError(f"task '{task.name}' can be changed while it is trained on: {fix}.") from None
 
 
 @lru_cache(REMEMBERED)
@@ -59,7 +77,7 @@ def _key(trial: Trial, task: Any) -> Key:
     shapes = []
     for name, (options, count) in drawn.items():
         try:
-            shape = _tried(trial.model, task, tuple(options.items()))
+            shape = _tried(trial.model, task, _Options(options))
             reason = trial.model.likely_failure(count, shape)
             require(reason is None, reason or "")
         except PosattnError as error:
@@ -89,8 +107,15 @@ def check_one_shape(trials: Sequence[Trial]) -> None:
             )
 
 
+class _Options(dict[str, Any]):
+    """Options of samples that nobody changes any more, so that they can be remembered."""
+
+    def __hash__(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return hash(identity.dumps(self))
+
+
 @cache
-def _tried(architecture: Architecture, task: Any, options: tuple[tuple[str, Any], ...]) -> Shapes:
+def _tried(architecture: Architecture, task: Any, options: _Options) -> Shapes:
     generator = torch.Generator().manual_seed(0)
     *inputs, target = draw(task, 1, dict(options), generator, torch.float32)
     prediction = answer = _answer(architecture, task, module_of(architecture, architecture.init(generator)), inputs)

@@ -16,6 +16,18 @@ from posattn.train.trial_parts import Data, Evaluation
 #: PyTorch's defaults of AdamW, which are part of what a trial is.
 ADAMW = {"betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 0.01}
 
+#: Fields of a trial by the names that `to_json`, and so tables, have for them.
+FIELDS = {
+    "data.samples": "samples",
+    "data.batch": "batch",
+    "data.epochs": "epochs",
+    "data.options": "options",
+    "optimiser.lr": "lr",
+    "optimiser.warmup": "warm_up",
+    "evaluation.samples": "test_samples",
+    "evaluation.sets": "sets",
+}
+
 
 @identity.register
 @dataclass(frozen=True, kw_only=True)
