@@ -169,8 +169,7 @@ class NumericModel(Model[DescribedNumeric]):
         """P for this input, the model's own or the one passed, after checking that everything fits."""
         self.check(x)
         length = x.shape[1]
-        if length > self.architecture.length:
-            self.check_length(length, *(name for name in self.tables() if encoding is None or name != "encoding"))
+        self.check_length(length, *(name for name in self.tables() if encoding is None or name != "encoding"))
         if encoding is None:
             return self.rows("encoding", length) if "encoding" in self.tables() else self.get_buffer("encoding")
         self.check_encoding(encoding, length)
@@ -185,19 +184,19 @@ class NumericModel(Model[DescribedNumeric]):
         """Whether every table that the model reads is a formula, with any number of rows."""
         return all(getattr(self.architecture, name) in encodings.ENDLESS for name in self.tables())
 
-    def check_length(self, length: int, *names: str) -> None:
+    def check_length(self, length: int | torch.SymInt, *names: str) -> None:
         """Raise where there are more numbers than P, or the constants, have rows for."""
         sizes = self.architecture
         for name in names:
             used = getattr(sizes, name)
-            if length > sizes.length and used not in encodings.ENDLESS:
+            if used not in encodings.ENDLESS and length > sizes.length:  # an endless one must not bound what is traced
                 other = ", or pass a longer P: model(x, encoding=P)." if sizes.constants is None else "."
                 raise PosattnError(
                     f"the input has length {length} and the {used} {name} of the model {sizes.length}: shorten it, or "
                     f"build the model with length={length}{other}"
                 )
 
-    def check_encoding(self, encoding: Tensor, length: int) -> None:
+    def check_encoding(self, encoding: Tensor, length: int | torch.SymInt) -> None:
         """Raise where a P that was passed for one call does not fit the model and the input."""
         checks.tensor("encoding", encoding)
         wanted = (length + self.architecture.scratchpad, self.architecture.encoding_width)
@@ -210,19 +209,26 @@ class NumericModel(Model[DescribedNumeric]):
         if values_known(encoding):
             checks.finite("encoding", encoding)
 
-    def rows(self, name: str, length: int) -> Float[Tensor, "nodes width"]:
+    def rows(self, name: str, length: int | torch.SymInt) -> Float[Tensor, "nodes width"]:
         """The rows of P, or of the constants, for `length` numbers and then for the scratchpad.
 
         The scratchpad keeps its rows, right after those of the longest input, whatever the length. Further numbers take
         the rows behind them, where an encoding is a formula that has any number of rows.
         """
-        table, longest = self.get_buffer(name), self.architecture.length
-        if length == longest:
-            return table
+        table, longest, encoding = self.get_buffer(name), self.architecture.length, getattr(self.architecture, name)
+        if isinstance(length, torch.SymInt) and encoding in encodings.ENDLESS:
+            return self._rows_of_any(length, encodings.make(encoding, length + len(table), dim=table.shape[1]).to(table))
         if length > longest:
-            more = encodings.make(getattr(self.architecture, name), length + len(table) - longest, dim=table.shape[1])
-            table = torch.cat([table[:longest], more[len(table) :].to(table), table[longest:]])
-        return torch.cat([table[:length], table[table.shape[0] - self.architecture.scratchpad :]])
+            more = encodings.make(encoding, length + len(table) - longest, dim=table.shape[1])
+            return torch.cat([table[:longest], more[len(table) :].to(table), table[longest:]])
+        return torch.cat([table[:length], table[longest:]])
+
+    def _rows_of_any(self, length: torch.SymInt, table: Float[Tensor, "rows width"]) -> Float[Tensor, "nodes width"]:
+        """The same for a length that is not known yet, while the model is exported: by places, without a branch."""
+        longest, scratchpad = self.architecture.length, self.architecture.scratchpad
+        place = torch.arange(length, device=table.device)
+        number = place + scratchpad * (place >= longest)
+        return table[torch.cat([number, torch.arange(longest, longest + scratchpad, device=table.device)])]
 
     def inputs(
         self, x: Float[Tensor, "batch length in_dim"], *beside: Float[Tensor, "nodes width"]
