@@ -4,6 +4,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import jaxtyping
 import numpy as np
 import pytest
 import torch
@@ -72,7 +73,9 @@ def test_a_compiled_program_is_exact_in_onnxruntime(tmp_path: Path) -> None:
 def connected() -> Any:
     """A model and its translation."""
     model = made("connected")
-    return model, onnx_file._translated(model, inputs_of(model), torch.Generator())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # which `as_users_run_it` does for one test
+        return model, onnx_file._translated(model, inputs_of(model), torch.Generator())
 
 
 @pytest.fixture
