@@ -13,6 +13,7 @@ from posattn.errors import PosattnError, require
 from posattn.version import __version__
 
 if TYPE_CHECKING:
+    from posattn.engine import Log
     from posattn.nn import NumericModel
 
 app = typer.Typer(
@@ -44,6 +45,15 @@ Device = Annotated[str, typer.Option(help="auto, cpu or cuda; auto uses CUDA if 
 Out = Annotated[str, typer.Option(help="Folder for results and checkpoints.", callback=path)]
 Keep = Annotated[bool, typer.Option("--keep", help="Use stored results even if your own task has changed since.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs instead of a table.")]
+LogTo = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--log",
+        metavar="FILE|NAME:TARGET",
+        help="Log losses and scores while training; repeatable. A file takes lines of JSON; tensorboard:FOLDER is "
+        "TensorBoard's.",
+    ),
+]
 ModelFile = Annotated[str, typer.Argument(help="A model's file, trained or compiled.", callback=path)]
 
 
@@ -97,6 +107,17 @@ def pairs(given: list[str]) -> dict[str, str]:
         if name in found:
             raise PosattnError(f"--option {text}: {name}={found[name]} was given too. Give only one of them.")
         found[name] = value
+    return found
+
+
+def logs(given: list[str] | None) -> "list[Log]":
+    """The logs that --log names, with ~ for the home folder."""
+    from posattn.engine import log_to
+
+    found = []
+    for text in given or []:
+        name, colon, target = text.rpartition(":")
+        found.append(log_to(f"{name}{colon}{path(target) if target else ''}"))
     return found
 
 

@@ -8,7 +8,7 @@ import typer
 from rich import box
 from rich.table import Table
 
-from posattn.cli.app import MOST_SEEDS, Device, Json, Keep, Out, app, pairs, path, resumable
+from posattn.cli.app import MOST_SEEDS, Device, Json, Keep, LogTo, Out, app, logs, pairs, path, resumable
 from posattn.cli.output import print_table, warn_of_divergence
 from posattn.errors import PosattnError
 
@@ -64,6 +64,7 @@ def run(
     device: Device = "auto",
     out: Out = "runs",
     keep: Keep = False,
+    log: LogTo = None,
     as_json: Json = False,
 ) -> None:
     """Repeat a published experiment: ours beside the published figure, with a report.
@@ -95,6 +96,7 @@ def run(
             out=out,
             reporter=reporter,
             keep=keep,
+            log=logs(log),
         )
     page = report.write(found, out)
     if as_json:

@@ -16,9 +16,11 @@ from posattn.cli.app import (
     Device,
     Json,
     Keep,
+    LogTo,
     ModelFile,
     Out,
     app,
+    logs,
     numeric_model,
     plain,
     resumable,
@@ -48,6 +50,7 @@ def train(
     device: Device = "auto",
     out: Out = "runs",
     keep: Keep = False,
+    log: LogTo = None,
     as_json: Json = False,
 ) -> None:
     """Train models on one task and test them far outside the range they saw.
@@ -75,7 +78,7 @@ def train(
     )
     with resumable():
         reporter = engine.Lines() if as_json else engine.Bar()
-        store = engine.run(trials, out=out, device=device, reporter=reporter, keep=keep)
+        store = engine.run(trials, out=out, device=device, reporter=reporter, keep=keep, log=logs(log))
     ids = {trial.id for trial in trials}
     rows = [row for row in store.rows(ids) if row["step"] == steps]
     if as_json:
