@@ -100,9 +100,7 @@ def test_axes_have_names_and_the_file_says_what_it_holds_and_how_well_it_agrees(
     assert about["error"].startswith(f"{found.error:.3g} of the largest output")
 
 
-def test_a_corrupted_weight_is_noticed_and_nothing_is_written(
-    connected: Any, translated: Any, tmp_path: Path
-) -> None:
+def test_a_corrupted_weight_is_noticed_and_nothing_is_written(connected: Any, translated: Any, tmp_path: Path) -> None:
     path, held = tmp_path / "model.onnx", translated.graph.initializer
     weight = next(entry for entry in held if len(entry.dims) == 2)
     array = onnx.numpy_helper.to_array(weight).copy()

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import safetensors.torch
 import torch
 import yaml
 
@@ -61,7 +62,8 @@ def test_the_card_says_what_the_model_is_and_how_to_load_it(tmp_path: Path, monk
     assert "| embed_dim | 4 |" in text
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {}
-    exec(text.split("```python\n")[1].split("```")[0].replace("this repository, or a folder with its files", "."), names)
+    snippet = text.split("```python\n")[1].split("```")[0]
+    exec(snippet.replace("this repository, or a folder with its files", "."), names)
     assert type(names["model"]) is PositionalTransformer
 
 
@@ -166,7 +168,10 @@ def test_a_push_uploads_the_folder_that_saving_writes(tmp_path: Path, monkeypatc
         "create_pr": None,
     }  # fmt: skip
     model.save_pretrained(tmp_path, about="Mine.")
-    assert Hub.files == {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    saved = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    weights = [safetensors.torch.load(files.pop("model.safetensors")) for files in (Hub.files, saved)]
+    assert Hub.files == saved
+    torch.testing.assert_close(weights[0], weights[1], rtol=0, atol=0)
 
 
 def test_a_push_that_the_hub_refuses_is_one_error(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,6 @@ import math
 import os
 import time
 from contextlib import suppress
-from pathlib import Path
 from typing import Any, TextIO
 
 from posattn import checks

@@ -48,8 +48,8 @@ def log_to(text: str) -> Log:
     if not colon:
         name, target = "jsonl", text
     if name not in LOGS:
-        known = unknown("log", text, [f"{known}:TARGET" for known in LOGS])
-        raise PosattnError(f"{known} For another one, derive from posattn.engine.Log and enter it in posattn.engine.LOGS.")
+        further = "For another one, derive from posattn.engine.Log and enter it in posattn.engine.LOGS."
+        raise PosattnError(f"log {text!r}: {unknown('log', name, LOGS)} Write NAME:TARGET, or a file's name. {further}")
     require(target != "", f"log {text!r}: a target is missing. Write where to, as {name}:runs/log.")
     return LOGS[name](target)
 
@@ -97,4 +97,4 @@ class Logs:
                 getattr(log, event)(*about)
             except Exception as error:  # whatever a log does, the training is worth more
                 self.logs.remove(log)
-                self.say(f"{type(log).__name__} failed ({type(error).__name__}: {error}): nothing more is logged there.")
+                self.say(f"{type(log).__name__} failed ({type(error).__name__}: {error}): it logs nothing more.")

@@ -148,8 +148,8 @@ class Model(nn.Module, Pretrained, Generic[Described]):
         found = load(path)
         if not isinstance(found, cls):
             raise PosattnError(
-                f"'{path.parent}' holds a {found.architecture.kind} model, not a {cls.__name__}: read it as what it is, "
-                f"{type(found).__name__}.from_pretrained, or as any kind, posattn.nn.Model.from_pretrained."
+                f"'{path.parent}' holds a {found.architecture.kind} model, not a {cls.__name__}: read it by its own "
+                f"class, {type(found).__name__}.from_pretrained, or as any kind, posattn.nn.Model.from_pretrained."
             )
         return found
 

@@ -184,7 +184,7 @@ class NumericModel(Model[DescribedNumeric]):
         """Whether every table that the model reads is a formula, with any number of rows."""
         return all(getattr(self.architecture, name) in encodings.ENDLESS for name in self.tables())
 
-    def check_length(self, length: int | torch.SymInt, *names: str) -> None:
+    def check_length(self, length: int, *names: str) -> None:
         """Raise where there are more numbers than P, or the constants, have rows for."""
         sizes = self.architecture
         for name in names:
@@ -196,7 +196,7 @@ class NumericModel(Model[DescribedNumeric]):
                     f"build the model with length={length}{other}"
                 )
 
-    def check_encoding(self, encoding: Tensor, length: int | torch.SymInt) -> None:
+    def check_encoding(self, encoding: Tensor, length: int) -> None:
         """Raise where a P that was passed for one call does not fit the model and the input."""
         checks.tensor("encoding", encoding)
         wanted = (length + self.architecture.scratchpad, self.architecture.encoding_width)
@@ -209,7 +209,7 @@ class NumericModel(Model[DescribedNumeric]):
         if values_known(encoding):
             checks.finite("encoding", encoding)
 
-    def rows(self, name: str, length: int | torch.SymInt) -> Float[Tensor, "nodes width"]:
+    def rows(self, name: str, length: int) -> Float[Tensor, "nodes width"]:
         """The rows of P, or of the constants, for `length` numbers and then for the scratchpad.
 
         The scratchpad keeps its rows, right after those of the longest input, whatever the length. Further numbers take
@@ -217,13 +217,14 @@ class NumericModel(Model[DescribedNumeric]):
         """
         table, longest, encoding = self.get_buffer(name), self.architecture.length, getattr(self.architecture, name)
         if isinstance(length, torch.SymInt) and encoding in encodings.ENDLESS:
-            return self._rows_of_any(length, encodings.make(encoding, length + len(table), dim=table.shape[1]).to(table))
+            every = encodings.make(encoding, length + len(table), dim=table.shape[1])
+            return self._rows_of_any(length, every.to(table))
         if length > longest:
             more = encodings.make(encoding, length + len(table) - longest, dim=table.shape[1])
             return torch.cat([table[:longest], more[len(table) :].to(table), table[longest:]])
         return torch.cat([table[:length], table[longest:]])
 
-    def _rows_of_any(self, length: torch.SymInt, table: Float[Tensor, "rows width"]) -> Float[Tensor, "nodes width"]:
+    def _rows_of_any(self, length: int, table: Float[Tensor, "rows width"]) -> Float[Tensor, "nodes width"]:
         """The same for a length that is not known yet, while the model is exported: by places, without a branch."""
         longest, scratchpad = self.architecture.length, self.architecture.scratchpad
         place = torch.arange(length, device=table.device)

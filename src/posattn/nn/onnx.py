@@ -1,12 +1,4 @@
-"""Models as ONNX files, each compared with its model in onnxruntime before it is written. Needs the extra `onnx`.
-
-What both compute differs by roundings alone, so their distance has a bound that can be measured: `SAMPLES` inputs are
-moved together with all weights by one unit in the last place, with random signs. What that changes in the output is
-what one rounding of every number amounts to, and the longest sum of n terms makes n of them.
-
-A float64 file is compared at onnxruntime's basic optimisation level: the default one keeps the scale of attention in
-float32, and is off by about 1e-9.
-"""
+"""Models as ONNX files, each compared with its model in onnxruntime before it is written. Needs the extra `onnx`."""
 
 import copy
 import logging
@@ -19,18 +11,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from posattn import checks
 from posattn.errors import PosattnError, missing_extra, require
 from posattn.files import write_whole
 from posattn.nn.example_inputs import Inputs, inputs_of
 from posattn.nn.module import Model
+from posattn.nn.onnx_agreement import OUTPUT, compared
 from posattn.version import __version__
-
-OUTPUT = "output"
-#: Inputs that are tried at every length.
-SAMPLES = 16
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,9 +33,7 @@ class OnnxFile:
     tried: dict[str, tuple[int, ...]]  # the sizes at which it was compared
 
 
-def to_onnx(
-    model: Model, path: str | os.PathLike[str], *, tolerance: float | None = None, seed: int = 0
-) -> OnnxFile:
+def to_onnx(model: Model, path: str | os.PathLike[str], *, tolerance: float | None = None, seed: int = 0) -> OnnxFile:
     """Write a model as an ONNX file, unless onnxruntime gives other answers than the model does.
 
     Batches may have any size; so may inputs' lengths, up to the model's, where it takes shorter ones.
@@ -67,9 +53,9 @@ def to_onnx(
     generator = torch.Generator().manual_seed(checks.whole("seed", seed, least=0))
     model, taken = copy.deepcopy(model).cpu(), inputs_of(model)
     written = _translated(model, taken, generator)
-    found = _compared(model, taken, written.SerializeToString(), tolerance, generator)
+    found = compared(model, taken, written.SerializeToString(), tolerance, generator)
     require(
-        found.error <= found.bound,
+        found.holds,
         f"'{path}': onnxruntime differs from the model by {found.error:.2g} of the largest output, and roundings "
         f"account for {found.bound:.2g}. Nothing was written; pass tolerance= if that is good enough.",
     )
@@ -100,12 +86,17 @@ def _translated(model: Model, taken: Inputs, generator: torch.Generator) -> Any:
     except ImportError:
         raise missing_extra("writing ONNX files", "onnx") from None
     inputs = taken.draw({"batch": 3} | taken.usual, generator)
-    dynamic = tuple({axis: torch.export.Dim.DYNAMIC for axis in axes} for axes in taken.axes)
+    dynamic = tuple(dict.fromkeys(axes, torch.export.Dim.DYNAMIC) for axes in taken.axes)
     with _quiet():
         program = torch.export.export(model, inputs, dynamic_shapes=dynamic)
         try:
             made = torch.onnx.export(
-                program, (), dynamo=True, verbose=False, output_names=[OUTPUT], custom_translation_table=_exact_scalars()
+                program,
+                (),
+                dynamo=True,
+                verbose=False,
+                output_names=[OUTPUT],
+                custom_translation_table=_exact_scalars(),
             )
         except torch.onnx.errors.OnnxExporterError as error:
             lacking = re.search(r"target=(torch\.ops\.[\w.]+)", str(error.__cause__))
@@ -147,69 +138,6 @@ def _name_axes(graph: Any, taken: Inputs) -> None:
 
 def _shape(entry: Any) -> tuple[int | str, ...]:
     return tuple(dim.dim_param or dim.dim_value for dim in entry.type.tensor_type.shape.dim)
-
-
-@dataclass(frozen=True)
-class _Agreement:
-    error: float
-    bound: float
-    tried: dict[str, tuple[int, ...]]
-
-
-@torch.no_grad()
-def _compared(
-    model: Model, taken: Inputs, file: bytes, tolerance: float | None, generator: torch.Generator
-) -> _Agreement:
-    """How far onnxruntime is from the model, at the usual sizes, at the smallest and, where there is no end, beyond."""
-    try:
-        import onnxruntime
-    except ImportError:
-        raise missing_extra("writing ONNX files", "onnx") from None
-    dtype, options = next(model.parameters()).dtype, onnxruntime.SessionOptions()
-    if dtype == torch.float64:  # beyond the basic level, onnxruntime keeps the scale of attention in float32
-        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
-    try:
-        session = onnxruntime.InferenceSession(file, options, providers=["CPUExecutionProvider"])
-    except Exception as error:  # its errors have no class in common but this
-        raise PosattnError(
-            f"onnxruntime cannot run this {model.architecture.kind} model in {dtype} ({str(error):.200}): convert the "
-            "model, .float()."
-        ) from None
-    longer = {name: size + 3 for name, size in taken.usual.items() if name not in taken.most and name != "subset"}
-    least = {"batch": 1} | dict.fromkeys(taken.usual, 1)
-    trials = [least, {"batch": SAMPLES} | taken.usual, *([{"batch": SAMPLES} | taken.usual | longer] if longer else [])]
-    error = bound = 0.0
-    for sizes in trials:
-        inputs = taken.draw(sizes, generator)
-        expected = model(*inputs)
-        given = {entry.name: x.numpy() for entry, x in zip(session.get_inputs(), inputs, strict=False)}
-        found = torch.from_numpy(session.run([OUTPUT], given)[0])
-        largest = expected.abs().max().clamp(min=torch.finfo(expected.dtype).tiny)
-        error = max(error, _distance(found, expected, largest))
-        bound = max(bound, tolerance or _rounding(model, inputs, expected, largest, generator))
-    return _Agreement(error, bound, {name: tuple(sizes[name] for sizes in trials) for name in least})
-
-
-def _distance(one: Tensor, other: Tensor, largest: Tensor) -> float:
-    """Infinite where their shapes differ, or where one of them is not a number."""
-    if one.shape != other.shape:
-        return torch.inf
-    return float(((one - other).abs().max() / largest).nan_to_num(nan=torch.inf))
-
-
-def _rounding(
-    model: Model, inputs: tuple[Tensor, ...], expected: Tensor, largest: Tensor, generator: torch.Generator
-) -> float:
-    """What roundings can account for: see the top of this file."""
-    unit = torch.finfo(expected.dtype).eps
-
-    def moved(x: Tensor) -> Tensor:
-        return x + unit * x * (2 * torch.randint(2, x.shape, generator=generator) - 1) if x.is_floating_point() else x
-
-    state = {name: moved(tensor) for name, tensor in model.state_dict().items()}
-    shaken = torch.func.functional_call(model, state, tuple(map(moved, inputs)))
-    terms = max(max(tensor.shape, default=1) for tensor in (*state.values(), *inputs))
-    return terms * (_distance(shaken, expected, largest) + unit)
 
 
 @contextmanager

@@ -144,8 +144,8 @@ class Pretrained:
                 return api.upload_folder(repo_id=made, repo_type="model", folder_path=folder, **commit)
             except (OSError, ValueError) as error:  # what the hub's own errors derive from
                 raise PosattnError(
-                    f"repo_id={repo_id!r}: the hub does not take it ({_first_line(error)}). Check the name, the network "
-                    "and your token, `hf auth login`."
+                    f"repo_id={repo_id!r}: the hub does not take it ({_first_line(error)}). Check the name, the "
+                    "network and your token, `hf auth login`."
                 ) from None
 
 
