@@ -145,6 +145,9 @@ def test_a_log_that_fails_is_said_once_and_the_training_goes_on(tmp_path: Path) 
         def begin(self, trial: Any, step: int) -> None:
             raise OSError(28, "No space left on device")
 
+        def end(self, trial: Any, diverged_at: int | None) -> None:
+            self.begin(trial, 0)
+
     reporter, heard, trial = Noting(), Hearing(), small_trial()
     store = run([trial], tmp_path / "logged", log=[Full(), heard], reporter=reporter)
     assert [said for said in reporter.said if "Full failed" in said] == [
@@ -179,6 +182,8 @@ def test_a_study_logs_its_trials_those_that_run_by_themselves_included(tmp_path:
     stored = {row["trial"] for row in engine.Store(tmp_path).rows()}
     assert {trial for trial, _ in heard.of("begin")} == {trial for trial, _ in heard.of("end")} == stored
     assert {trial for trial, _, _ in heard.of("scores")} == stored
+    each = [event[0] for event in heard.events if event[0] != "scores"]
+    assert each == [*["begin", "end"] * len(stored), "close"]  # one after the other, as they are finished
 
 
 # ---- by name
