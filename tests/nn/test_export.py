@@ -54,7 +54,7 @@ def test_a_program_refuses_a_length_that_its_model_refuses() -> None:
     model, (x,) = case("standard")
     with pytest.raises(PosattnError, match="length 6"):
         model(torch.cat([x, x[:, :1]], dim=1))
-    with pytest.raises((AssertionError, RuntimeError), match=r"<= 5|5"):
+    with pytest.raises((AssertionError, RuntimeError), match="<= 5"):
         exported(model)(torch.cat([x, x[:, :1]], dim=1))
 
 
