@@ -46,7 +46,10 @@ MAY_IMPORT = {
     "__init__": STUDIED | {"studies", "report", "bench", "plugins"},  # when they are first used
     "__main__": {"cli"},
 }
-EXTRAS = ("ray", "transformers", "gradio", "triton", "beartype", "hypothesis", "pytest")
+EXTRAS = (
+    "ray", "transformers", "gradio", "triton", "beartype", "hypothesis", "pytest", "huggingface_hub", "onnx",
+    "onnxscript", "onnxruntime", "tensorboard", "nnsight",
+)  # fmt: skip
 
 
 def part_of(path: Path) -> str:
@@ -198,6 +201,8 @@ import posattn.bench, posattn.cli, posattn.engine, posattn.train
 import torch
 for model in (posattn.PositionalTransformer(), posattn.StandardTransformer()):
     model(torch.zeros(2, 8, 1)).sum().backward()
+for name in ("posattn.nn.onnx", "posattn.nn.pretrained", "posattn.engine.tensorboard_log"):
+    assert name in sys.modules, name
 slow = [name for name in ("matplotlib", "ray") if sys.modules.get(name)]
 assert not slow, slow
 """
@@ -239,13 +244,13 @@ def test_a_name_that_the_package_has_not_is_an_attribute_error() -> None:
     assert not hasattr(posattn, "zoos")
 
 
-@pytest.mark.parametrize("extra", ["gpt2"])
+@pytest.mark.parametrize("extra", ["gpt2", "hub", "onnx"])
 def test_every_extra_that_can_be_installed_is_used(extra: str) -> None:
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-    assert set(extras) == {"gpt2", "dev"}
+    assert set(extras) == {"gpt2", "hub", "onnx", "tensorboard", "dev"}
     code = "\n".join(path.read_text() for path in sources())
     for requirement in extras[extra]:
-        package, *_ = re.findall(r"[a-z]+", requirement)
+        package, *_ = re.findall(r"[a-z_]+", requirement)
         assert re.search(rf"^ +(import|from) {package}\b", code, flags=re.MULTILINE)
 
 

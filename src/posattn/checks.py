@@ -42,6 +42,8 @@ def shown(value: Any) -> str:
 
 def whole(name: str, value: Any, *, least: int | None = None, most: int = LARGEST) -> int:
     """The whole number that was passed as `name`."""
+    if isinstance(value, torch.SymInt):  # a size that is not known yet, while a model is exported
+        return value  # pyright: ignore[reportReturnType]
     if not isinstance(value, Integral) or isinstance(value, bool) or (least is not None and int(value) < least):
         bound = "" if least is None else f" of at least {least}"
         raise PosattnError(f"{name}={shown(value)}: it must be a whole number{bound}.")

@@ -95,7 +95,7 @@ def _sizes(name: str, nodes: int, dim: int | None, generator: torch.Generator | 
     if generator is not None:
         checks.generator(generator)
     dim = width(name, nodes, dim)
-    return int(nodes), dim
+    return checks.whole("nodes", nodes), dim
 
 
 @register("one-hot", lambda nodes: nodes, only=True)

@@ -47,3 +47,12 @@ def unknown(kind: str, name: object, known: Iterable[str]) -> PosattnError:
     near = difflib.get_close_matches(str(name), known, n=1, cutoff=0.5)
     hint = f"did you mean '{near[0]}'? " if near else ""
     return PosattnError(f"unknown {kind} {name!r}: {hint}Known: {', '.join(known)}.")
+
+
+def missing_extra(what: str, extra: str) -> PosattnError:
+    """The error for something that needs a package which only an extra installs.
+
+    >>> print(missing_extra("writing ONNX files", "onnx"))
+    writing ONNX files needs packages that are not installed: pip install 'posattn[onnx]'.
+    """
+    return PosattnError(f"{what} needs packages that are not installed: pip install 'posattn[{extra}]'.")

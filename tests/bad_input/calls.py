@@ -187,6 +187,13 @@ CALLS: dict[str, Callable[[], Arguments]] = {
     "nn.GPT.check": lambda: {"self": model("GPT", length=4, embed_dim=4, heads=2, layers=1), "inputs": (TOKENS,)},
     "nn.GPT.trace": lambda: {"self": small(), "inputs": (X,)},
     "nn.GPT.save": lambda: {"self": small(), "path": "model.safetensors"},
+    "nn.GPT.save_pretrained": lambda: {"self": small(), "save_directory": "pretrained"},
+    "nn.GPT.from_pretrained": lambda: {
+        "self": nn.Model,
+        "pretrained_model_name_or_path": Later(lambda: small().save_pretrained("pretrained") or "pretrained"),
+    },
+    "nn.GPT.push_to_hub": lambda: {"self": small(), "repo_id": "me/mine"},
+    "nn.to_onnx": lambda: {"model": small(), "path": "model.onnx"},
     "nn.FullyConnectedNetwork.forward": lambda: (
         {"self": model("FullyConnectedNetwork", length=6, dim=2, widths=(3,))} | selection_inputs()
     ),
@@ -296,6 +303,9 @@ CALLS: dict[str, Callable[[], Arguments]] = {
     "engine.Store.rows": lambda: {"self": engine.Store(".")},
     "engine.listing": lambda: {"store": engine.Store(".")},
     "engine.frame": lambda: {"folder": "."},
+    "engine.JsonLines": lambda: {"path": "run.jsonl"},
+    "engine.TensorBoard": lambda: {"folder": "tensorboard"},
+    "engine.log_to": lambda: {"text": "tensorboard:logs"},
     "engine.run": lambda: {"trials": [], "out": "store", "device": "cpu", "reporter": Silent()},
     "compile.Certificate.from_json": lambda: {
         "self": compiler.Certificate,

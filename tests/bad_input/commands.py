@@ -29,6 +29,7 @@ LINES: dict[str, dict[str, Any]] = {
     "verify": {"file": "sorter.safetensors", "--samples": "1"},
     "trace": {"program": "sort", "values": ["3", "1", "2"]},
     "run-model": {"file": "sorter.safetensors", "values": ["3", "1"]},
+    "export": {"file": "good.safetensors", "--to": "pretrained", "--out": "exported"},
     "resources": {"--machines": "4"},
     "bounds": {"file": "good.safetensors", "--samples": "10"},
     "bench": {"--device": "cpu", "--fleet": "1", "--batch": "2"},
@@ -90,6 +91,7 @@ EXTRA: dict[tuple[str, str], list[str]] = {
     ("*", "plugin"): ["", "mien.py", "folder", "garbage.safetensors", "~nobody-here/x.py"],
     ("run", "model"): ["positonal"],
     ("bounds", "task"): ["sotr", "mixed-min"],
+    ("*", "log"): ["", "wandb:x", "studied", "nowhere/run.jsonl", "tensorboard:", "tensorboard:empty.safetensors"],
     ("*", "html"): ["~nobody-here/x", "nowhere/page.html", "studied"],
 }
 

@@ -60,6 +60,15 @@ FINE: dict[tuple[str, str], set[str]] = {
     ("engine.*", "folder"): {"all"},
     # paths that are written
     ("*.save", "path"): {"all"},
+    ("nn.to_onnx", "path"): {"all"},
+    ("engine.JsonLines", "path"): {"all"},
+    ("engine.log_to", "text"): {"misspelt"},
+    ("nn.*_pretrained", "save_directory"): {"all"},
+    ("nn.*.from_pretrained", "cache_dir"): {"all"},
+    ("nn.*", "about"): {"''"},
+    ("nn.*.push_to_hub", "commit_message"): {"misspelt"},
+    ("nn.*.push_to_hub", "repo_id"): {"misspelt"},
+    ("nn.to_onnx", "seed"): {"0"},
     # NumPy's arrays and lists are numbers to a compiled program, and another axis is a batch
     ("compile.Compiled.__call__", "x"): {"a list", "an array", "whole numbers", "a scalar", "another axis"},
     ("compile.Compiled.check", "x"): {"whole numbers"},
@@ -81,6 +90,12 @@ FOLDER = [Bad("a file", File("empty.safetensors")), *plain(3, None, "a\0b")]
 #: (callable, parameter) patterns → further bad values.
 EXTRA: dict[tuple[str, str], list[Bad]] = {
     ("*.save", "path"): WRITTEN,
+    ("nn.to_onnx", "path"): plain(3, None, "", "a\0b"),
+    ("nn.to_onnx", "tolerance"): plain(0, -1.0),
+    ("engine.JsonLines", "path"): WRITTEN,
+    ("engine.log_to", "text"): [Bad("misspelt", "tensorbaord:x", shown=("tensorbaord",), nearest="tensorboard")],
+    ("nn.*_pretrained", "save_directory"): FOLDER,
+    ("nn.*.from_pretrained", "cache_dir"): [bad for bad in FOLDER if bad.value is not None],
     ("*", "out"): FOLDER,
     ("engine.*", "folder"): FOLDER,
     ("*.from_json", "text"): [*plain("{", "[]", "null"), Bad("a kind 3", '{"kind": 3}', shown=("3",))],

@@ -41,6 +41,7 @@ EXEMPT = {
     "nn.Model": "abstract; test_python calls it",
     "nn.NumericModel": "abstract",
     "nn.Step": "what `trace` answers",
+    "nn.OnnxFile": "what `to_onnx` answers",
     **{
         f"nn.*.{method}": "called by the constructor or by `forward`, which checks what it was given"
         for method in (
@@ -80,6 +81,11 @@ EXEMPT = {
     "engine.Plan*": "what `plan` answers",
     "engine.plan": "called by `run` with what it was given",
     "engine.attempt": "checks what `run` checks",
+    "engine.Log": "an interface",
+    "engine.Log.*": "an interface",
+    "engine.Logs*": "made by `run` from what it was given",
+    "engine.JsonLines.*": "called by the engine",
+    "engine.TensorBoard.*": "called by the engine",
     "engine.Provenance": "said by an engine",
     "devices.name_of": "called with what `resolve` gave",
     "engine.Held": "what `listing` answers",

@@ -26,12 +26,28 @@ from posattn.cli import new
 from posattn.cli import trace_and_run as running
 
 # isort: split
+from posattn.cli import export
+
+# isort: split
 from posattn.cli import theory
 
 # isort: split
 from posattn.cli import bench
 
-__all__ = ["app", "bench", "main", "new", "output", "programs", "running", "studies", "tasks", "theory", "train"]
+__all__ = [
+    "app",
+    "bench",
+    "export",
+    "main",
+    "new",
+    "output",
+    "programs",
+    "running",
+    "studies",
+    "tasks",
+    "theory",
+    "train",
+]
 
 #: What shells report of a process that SIGPIPE has ended.
 CLOSED_PIPE = 141

@@ -16,6 +16,7 @@ from posattn.version import __version__
 if TYPE_CHECKING:
     from typer import Context
 
+    from posattn.engine import Log
     from posattn.nn import NumericModel
 else:
     Context = typer.Context.__base__  # what typer passes is of this class, and what it declares a subclass of it
@@ -71,6 +72,15 @@ Together = Annotated[
     str,
     typer.Option(
         "--fleet", help="on, or off: modules of your own take each step one replica after the other, as they are."
+    ),
+]
+LogTo = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--log",
+        metavar="FILE|NAME:TARGET",
+        help="Log losses and scores while training; repeatable. A file takes lines of JSON; tensorboard:FOLDER is "
+        "TensorBoard's.",
     ),
 ]
 ModelFile = Annotated[str, typer.Argument(help="A model's file, trained or compiled.", callback=path)]
@@ -136,6 +146,17 @@ def pairs(given: list[str]) -> dict[str, str]:
         if name in found:
             raise PosattnError(f"--option {text}: {name}={found[name]} was given too. Give only one of them.")
         found[name] = value
+    return found
+
+
+def logs(given: list[str] | None) -> "list[Log]":
+    """The logs that --log names, with ~ for the home folder."""
+    from posattn.engine import log_to
+
+    found = []
+    for text in given or []:
+        name, colon, target = text.rpartition(":")
+        found.append(log_to(f"{name}{colon}{path(target) if target else ''}"))
     return found
 
 

@@ -16,10 +16,12 @@ from posattn.cli.app import (
     Device,
     Json,
     Keep,
+    LogTo,
     Out,
     Plugin,
     Together,
     app,
+    logs,
     pairs,
     path,
     resumable,
@@ -90,6 +92,7 @@ def run(
     keep: Keep = False,
     fleet: Together = "on",
     plugin: Plugin = None,
+    log: LogTo = None,
     as_json: Json = False,
 ) -> None:
     """Repeat a published experiment: ours beside the published figure, with a report.
@@ -128,6 +131,7 @@ def run(
             reporter=reporter,
             keep=keep,
             together=as_one,
+            log=logs(log),
         )
     page = report.write(found, out)
     if as_json:

@@ -18,11 +18,13 @@ from posattn.cli.app import (
     Device,
     Json,
     Keep,
+    LogTo,
     ModelFile,
     Out,
     Plugin,
     Together,
     app,
+    logs,
     numeric_model,
     plain,
     resumable,
@@ -50,8 +52,8 @@ def train(
     model: Annotated[
         str,
         typer.Option(
-            help="positional, homogeneous (positional without biases), standard, or PACKAGE.MODULE:FUNCTION, a function "
-            "that returns a module of your own."
+            help="positional, homogeneous (positional without biases), standard, or PACKAGE.MODULE:FUNCTION, which "
+            "returns a module of your own."
         ),
     ] = "positional",
     length: Annotated[
@@ -74,6 +76,7 @@ def train(
     keep: Keep = False,
     fleet: Together = "on",
     plugin: Plugin = None,
+    log: LogTo = None,
     as_json: Json = False,
 ) -> None:
     """Train models on one task and test them far outside the range they saw.
@@ -114,7 +117,8 @@ def train(
     trials = [apply(trial, changed) for trial in described]
     with resumable():
         reporter = engine.Lines() if as_json else engine.Bar()
-        store = engine.run(trials, out=out, device=device, reporter=reporter, keep=keep, together=as_one)
+        given = {"out": out, "device": device, "reporter": reporter, "keep": keep, "log": logs(log)}
+        store = engine.run(trials, **given, together=as_one)
     ids = {trial.id for trial in trials}
     rows = [row for row in store.rows(ids) if row["step"] == row["optimiser.steps"]]
     if as_json:

@@ -4,6 +4,7 @@ import json
 import math
 import os
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -22,13 +23,17 @@ from posattn.compile.verify_inputs import filled
 from posattn.errors import PosattnError, counted, require
 from posattn.nn import ExactPositionalTransformer
 from posattn.nn import load as load_model
+from posattn.nn.architecture import Architecture
 from posattn.nn.hardened import HardenedTransformer
+from posattn.nn.pretrained import Pretrained
 from posattn.nn.weights import read_header, write_weights
 
 
 @dataclass(frozen=True, kw_only=True)
-class Compiled:
+class Compiled(Pretrained):
     """A program as a positional Transformer. Call it with numbers, which are checked against the certified domain."""
+
+    reader = "compile.Compiled"
 
     program: Program
     model: ExactPositionalTransformer
@@ -137,6 +142,17 @@ class Compiled:
             notes["certificate"] = self.certificate.to_json()
         tensors = self.model.weights()
         write_weights(path, self.model.architecture, tensors, notes=notes)
+
+    @classmethod
+    def _read(cls, path: Path) -> "Compiled":
+        return load(path)
+
+    def _described(self) -> tuple[Architecture, str]:
+        certificate = str(self.certificate) if self.certificate is not None else "None: it was not verified."
+        return self.model.architecture, (
+            f"Compiled, not trained: {self.summary()}.\n\n## Certificate\n\n{certificate}\n\n"
+            f"## Program\n\n```text\n{self.program}\n```"
+        )
 
 
 def compile(

@@ -7,7 +7,8 @@
     posattn.engine.run(trials, engine=Mine())
 
 Studies, the store and the command know no more of an engine than this. The simplest one takes the trials one by one,
-`store.write(trial, execute(trial, …), Provenance(…))`.
+`store.write(trial, execute(trial, …), Provenance(…))`. One that has losses on the way tells `reporter.logs` of them; of
+one that does not, logs get the results.
 """
 
 from typing import Protocol, runtime_checkable

@@ -93,13 +93,16 @@ class LocalEngine:
     def _alone(self, trial: Runnable, store: Store, reporter: Reporter) -> None:
         began = time.monotonic()
         number = reporter.start(trial.title, trial.shown_steps, 0) if trial.shown_steps else None
+
+        def report(step: int, losses: list[float]) -> None:
+            if number is not None:
+                reporter.update(number, step, losses)
+            reporter.logs.losses([trial], step, losses)
+
+        reporter.logs.begin([trial], 0)
         try:
             with terminable(), self._memory_errors():
-                outcome = execute(
-                    trial,
-                    device=self.device,
-                    report=lambda step, losses: None if number is None else reporter.update(number, step, losses),
-                )
+                outcome = execute(trial, device=self.device, report=report)
         except KeyboardInterrupt as stop:
             raise Interrupted(
                 f"stopped while {trial.verb} {trial.title}, which begins anew next time. Run the same command again to "
@@ -111,6 +114,7 @@ class LocalEngine:
                 reporter.end(number)
         device = devices.name_of(self.device) if trial.trained else "cpu"
         store.write(trial, outcome, Provenance(device=device, seconds=round(time.monotonic() - began, 3)))
+        reporter.logs.result(trial, outcome.scores, outcome.diverged_at)
 
     @contextmanager
     def _memory_errors(self) -> Iterator[None]:

@@ -25,12 +25,17 @@ from rich.progress import (
 from rich.table import Column
 from rich.text import Text
 
+from posattn.engine.logs import Logs
+
 #: Seconds between two lines where there is no terminal.
 LINE_EVERY = 30.0
 
 
 class Reporter(AbstractContextManager["Reporter"]):
     """What a run tells: that a fleet starts, where it stands, that it ended, and anything worth a line."""
+
+    #: Where the losses and scores of single trials go; `posattn.engine.run` fills it in.
+    logs: Logs = Logs()
 
     @abstractmethod
     def start(self, title: str, steps: int, done: int) -> int:

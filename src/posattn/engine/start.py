@@ -10,7 +10,8 @@ from posattn import checks, devices
 from posattn.engine.engine import Engine
 from posattn.engine.interrupt import Interrupted, interruptible
 from posattn.engine.local import LocalEngine
-from posattn.engine.plan import plan
+from posattn.engine.logs import Log, Logs
+from posattn.engine.plan import Plan, plan
 from posattn.engine.progress import Bar, Reporter
 from posattn.engine.store import Store
 from posattn.errors import require
@@ -38,6 +39,7 @@ def run(
     keep: bool = False,
     together: bool = True,
     engine: Engine | None = None,
+    log: Sequence[Log] = (),
 ) -> Store:
     """Run every trial that the store does not hold yet, and keep it there.
 
@@ -49,7 +51,7 @@ def run(
     trains with together=False, one replica after the other.
 
     Without an `engine`, trials run in this process on `device`; another engine brings devices and checkpoints of its
-    own.
+    own. Each `log` hears of the losses and scores of every trial that is run.
     """
     store, left_out = attempt(
         trials,
@@ -60,6 +62,7 @@ def run(
         keep=keep,
         together=together,
         engine=engine,
+        log=log,
     )
     for reason in left_out.values():
         raise Unreachable(reason)
@@ -76,6 +79,7 @@ def attempt(
     keep: bool = False,
     together: bool = True,
     engine: Engine | None = None,
+    log: Sequence[Log] = (),
 ) -> Attempt:
     """The same, where a trial whose pretrained model cannot be had is said and left out."""
     checks.several("trials", trials, Runnable, fix="pass a list of posattn.train.Trial")
@@ -83,6 +87,8 @@ def attempt(
     checks.instance("reporter", reporter, (Reporter, type(None)), fix=fix)
     fix = "pass an object with the methods of posattn.engine.Engine, or leave it out"
     checks.instance("engine", engine, (Engine, type(None)), fix=fix)
+    fix = "pass a list of logs, as [posattn.engine.JsonLines('run.jsonl')]"
+    logs = checks.several("log", log, Log, fix=fix)
     checks.switch("keep", keep)
     checks.switch("together", together)
     seconds = checks.number("checkpoint_every", checkpoint_every)
@@ -110,7 +116,22 @@ def attempt(
             raise Interrupted("stopped before the first step. Run the same command again to start.", stopping.asked)
         for note in planned.notes:
             report.say(note)
-        return Attempt(store, engine.run(planned, store, report))
+        report.logs = Logs(logs, report.say)
+        try:
+            left_out = engine.run(planned, store, report)
+            _log_the_rest(planned, store, report.logs)
+        finally:
+            report.logs.close()
+        return Attempt(store, left_out)
+
+
+def _log_the_rest(planned: Plan, store: Store, logs: Logs) -> None:
+    """What an engine has finished without a word to the logs; ours leaves nothing."""
+    every = [*(trial for fleet in planned.fleets for trial in fleet.trials), *planned.alone]
+    for trial in every if logs.logs else ():
+        if trial.id not in logs.ended and store.has(trial):
+            rows = store.rows({trial.id})
+            logs.result(trial, rows, rows[0].get("diverged_at") if rows else None)
 
 
 def _interrupted(

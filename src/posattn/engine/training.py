@@ -57,6 +57,7 @@ class Training:
                 self.history, spent = notes["history"], notes["seconds"]
                 self.sources |= sources(self.checkpoints.folder)  # what its first steps were taken with
                 report.say(f"going on from step {fleet.step} of {fleet.steps}.")
+            report.logs.begin(trials, fleet.step)
             self.every = trials[0].evaluation.every
             if self.every and notes is None:
                 self._score(0)
@@ -81,8 +82,8 @@ class Training:
                 self.report.say(note)
             self.noted = len(self.fleet.passes.notes)
             now = time.monotonic()
-            if now - self.looked >= REPORT_EVERY:
-                self.report.update(self.number, step, self.fleet.loss.tolist())
+            if now - self.looked >= REPORT_EVERY and step < last:
+                self._look(step)
                 self.looked = time.monotonic()
             if now - self.saved >= self.checkpoint_every:
                 self.save()
@@ -91,9 +92,16 @@ class Training:
             self.due = None
             return step < last
 
+    def _look(self, step: int) -> None:
+        losses = self.fleet.loss.tolist()
+        self.report.update(self.number, step, losses)
+        self.report.logs.losses(self.fleet.trials, step, losses)
+
     def _score(self, step: int) -> None:
-        for held, found in zip(self.history, self.fleet.scores(), strict=True):
-            held += rows(found, step)
+        for trial, held, scores in zip(self.fleet.trials, self.history, self.fleet.scores(), strict=True):
+            found = rows(scores, step)
+            held += found
+            self.report.logs.scores(trial, found)
 
     def save(self) -> None:
         """Write a checkpoint."""
@@ -105,7 +113,7 @@ class Training:
         """Keep what came out of every replica."""
         fleet = self.fleet
         self._score(fleet.step)
-        self.report.update(self.number, fleet.step, fleet.loss.tolist())
+        self._look(fleet.step)
         device, seconds = name_of(fleet.device), round(time.monotonic() - self.began, 3)
         for replica, (trial, diverged) in enumerate(zip(fleet.trials, fleet.divergence(), strict=True)):
             if trial.id not in self.replaced and self.store.finished(trial):  # before an interruption
@@ -116,5 +124,6 @@ class Training:
             )
             outcome = Outcome(scores=self.history[replica], weights=fleet.weights(replica), diverged_at=diverged)
             self.store.write(trial, outcome, made)
+            self.report.logs.end(trial, diverged)
         self.checkpoints.remove()
         self.report.end(self.number)

@@ -10,6 +10,7 @@ from posattn.nn.hybrid import Hybrid, HybridTransformer
 from posattn.nn.mixed_type import MixedPositional, MixedPositionalTransformer, MixedStandard, MixedStandardTransformer
 from posattn.nn.module import Model, Step, load, model_of
 from posattn.nn.numeric_model import NumericModel
+from posattn.nn.onnx import OnnxFile, to_onnx
 from posattn.nn.positional import Positional, PositionalTransformer
 from posattn.nn.random_places import RandomPlaces, RandomPlacesTransformer
 from posattn.nn.selector import Selector, SelectorTransformer
@@ -33,6 +34,7 @@ __all__ = [
     "MixedStandardTransformer",
     "Model",
     "NumericModel",
+    "OnnxFile",
     "Positional",
     "PositionalTransformer",
     "RandomPlaces",
@@ -46,4 +48,5 @@ __all__ = [
     "from_json",
     "load",
     "model_of",
+    "to_onnx",
 ]

@@ -7,6 +7,7 @@ import re
 from abc import abstractmethod
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
 import torch
@@ -21,9 +22,11 @@ from posattn.nn.any_module import AnyModule
 from posattn.nn.architecture import Architecture
 from posattn.nn.initial_weights import Params
 from posattn.nn.layout import slots, stack, unstack
+from posattn.nn.pretrained import Pretrained
 from posattn.nn.weights import read_weights, write_weights
 
 Described = TypeVar("Described", bound=Architecture)
+Loaded = TypeVar("Loaded", bound="Model[Any]")
 
 MODELS: dict[str, type["Model[Any]"]] = {}
 
@@ -37,13 +40,14 @@ class Step:
     attention: Float[Tensor, "*batch readers nodes"] | None = None
 
 
-class Model(nn.Module, Generic[Described]):
+class Model(nn.Module, Pretrained, Generic[Described]):
     """A module around an architecture (`describes`). A subclass says what it is made of (`build`) and its `forward`.
 
     First weights are drawn from `generator`, or, as in any PyTorch module, from the global one when there is none.
     """
 
     describes: ClassVar[type[Architecture]]
+    reader = "nn.Model"
     architecture: Described
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -139,6 +143,19 @@ class Model(nn.Module, Generic[Described]):
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write architecture and weights to a safetensors file, whole or not at all; `posattn.load` reads it."""
         write_weights(checks.path("path", path), self.architecture, self.weights())
+
+    @classmethod
+    def _read(cls: type["Loaded"], path: Path) -> "Loaded":
+        found = load(path)
+        if not isinstance(found, cls):
+            raise PosattnError(
+                f"'{path.parent}' holds a {found.architecture.kind} model, not a {cls.__name__}: read it by its own "
+                f"class, {type(found).__name__}.from_pretrained, or as any kind, posattn.nn.Model.from_pretrained."
+            )
+        return found
+
+    def _described(self) -> tuple[Architecture, str]:
+        return self.architecture, ""
 
 
 def _unstacked(model: Model[Any], state: dict[str, Any], *_: Any) -> None:

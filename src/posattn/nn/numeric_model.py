@@ -169,8 +169,7 @@ class NumericModel(Model[DescribedNumeric]):
         """P for this input, the model's own or the one passed, after checking that everything fits."""
         self.check(x)
         length = x.shape[1]
-        if length > self.architecture.length:
-            self.check_length(length, *(name for name in self.tables() if encoding is None or name != "encoding"))
+        self.check_length(length, *(name for name in self.tables() if encoding is None or name != "encoding"))
         if encoding is None:
             return self.rows("encoding", length) if "encoding" in self.tables() else self.get_buffer("encoding")
         self.check_encoding(encoding, length)
@@ -190,7 +189,7 @@ class NumericModel(Model[DescribedNumeric]):
         sizes = self.architecture
         for name in names:
             used = getattr(sizes, name)
-            if length > sizes.length and used not in encodings.ENDLESS:
+            if used not in encodings.ENDLESS and length > sizes.length:  # an endless one must not bound what is traced
                 other = ", or pass a longer P: model(x, encoding=P)." if sizes.constants is None else "."
                 raise PosattnError(
                     f"the input has length {length} and the {used} {name} of the model {sizes.length}: shorten it, or "
@@ -216,13 +215,21 @@ class NumericModel(Model[DescribedNumeric]):
         The scratchpad keeps its rows, right after those of the longest input, whatever the length. Further numbers take
         the rows behind them, where an encoding is a formula that has any number of rows.
         """
-        table, longest = self.get_buffer(name), self.architecture.length
-        if length == longest:
-            return table
+        table, longest, encoding = self.get_buffer(name), self.architecture.length, getattr(self.architecture, name)
+        if isinstance(length, torch.SymInt) and encoding in encodings.ENDLESS:
+            every = encodings.make(encoding, length + len(table), dim=table.shape[1])
+            return self._rows_of_any(length, every.to(table))
         if length > longest:
-            more = encodings.make(getattr(self.architecture, name), length + len(table) - longest, dim=table.shape[1])
-            table = torch.cat([table[:longest], more[len(table) :].to(table), table[longest:]])
-        return torch.cat([table[:length], table[table.shape[0] - self.architecture.scratchpad :]])
+            more = encodings.make(encoding, length + len(table) - longest, dim=table.shape[1])
+            return torch.cat([table[:longest], more[len(table) :].to(table), table[longest:]])
+        return torch.cat([table[:length], table[longest:]])
+
+    def _rows_of_any(self, length: int, table: Float[Tensor, "rows width"]) -> Float[Tensor, "nodes width"]:
+        """The same for a length that is not known yet, while the model is exported: by places, without a branch."""
+        longest, scratchpad = self.architecture.length, self.architecture.scratchpad
+        place = torch.arange(length, device=table.device)
+        number = place + scratchpad * (place >= longest)
+        return table[torch.cat([number, torch.arange(longest, longest + scratchpad, device=table.device)])]
 
     def inputs(
         self, x: Float[Tensor, "batch length in_dim"], *beside: Float[Tensor, "nodes width"]

@@ -2,6 +2,7 @@
 
 import itertools
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import torch
 
 from posattn import checks
-from posattn.engine import Engine, Reporter, Store, attempt
+from posattn.engine import Engine, Log, Reporter, Store, attempt
 from posattn.errors import PosattnError, require
 from posattn.studies.core import record
 from posattn.studies.core.case import Case
@@ -60,13 +61,14 @@ def run(
     keep: bool = False,
     together: bool = True,
     engine: Engine | None = None,
+    log: Sequence[Log] = (),
 ) -> Results:
     """Train what is missing, write down what was asked for, and read the results back from the store.
 
     They are all that the store has of the study at this preset and with these options, from earlier runs too. Where
     `arms` are named, options that concern some arms only are those of the earlier run unless others are chosen. A
     study with changed trials (`Study.setting`) has results of its own.
-    `engine` runs the trials, where that is not this process.
+    `engine` runs the trials, where that is not this process; each `log` hears how they come along.
     """
     checks.instance("study", study, Study, fix="pass a study, as posattn.studies.get('ood-scale')")
     tasks = tuple(dict.fromkeys(checks.several("tasks", tasks, str, fix="give a tuple of task names")))
@@ -80,7 +82,7 @@ def run(
     cases, count = study.chosen(tasks, preset, arms), study.seed_count(preset, seeds)
     trials = [(case, case.seeded(seed)) for case in cases for seed in range(count)]
     every = [trial for _, trial in trials]
-    given = {"out": out, "device": device, "reporter": reporter, "keep": keep, "together": together}
+    given = {"out": out, "device": device, "reporter": reporter, "keep": keep, "together": together, "log": log}
     store, missing = attempt(every, **given, engine=engine)
     left_out = {case.arm: missing[trial.id] for case, trial in trials if trial.id in missing}
     asked = Record(

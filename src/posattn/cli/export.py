@@ -1,0 +1,47 @@
+"""Saved models in the forms that other tools read."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from posattn.cli.app import ModelFile, app, path
+from posattn.errors import unknown
+
+FORMS = ("onnx", "pretrained")
+
+
+@app.command("export")
+def export_model(
+    file: ModelFile,
+    to: Annotated[str, typer.Option(help="onnx (a file) or pretrained (a folder as on the hub).")] = "onnx",
+    out: Annotated[
+        str | None,
+        typer.Option(help="What to write; default: the file's name, with .onnx or without an ending.", callback=path),
+    ] = None,
+) -> None:
+    """Write a saved model, trained or compiled, as an ONNX file, or as a folder with weights, configuration and card.
+
+    An ONNX file is compared with the model in onnxruntime first, and written only if they agree.
+
+    Example: posattn export sort16.safetensors --to onnx --out sort16.onnx
+    """
+    if to not in FORMS:
+        raise unknown("form", to, FORMS)
+    from posattn import compile as compiler
+    from posattn.engine.training_notes import training_notes
+    from posattn.nn import load, to_onnx
+    from posattn.nn.weights import check_finite_weights, read_header
+
+    made = compiler.load(file) if "program" in read_header(file) else load(file)
+    model = made.model if isinstance(made, compiler.Compiled) else made
+    check_finite_weights(f"'{file}'", model.weights())
+    if to == "pretrained":
+        folder = out or str(Path(file).with_suffix(""))
+        made.save_pretrained(folder, about=training_notes(file))
+        print(f"weights, configuration and model card: {folder}")
+        return
+    found = to_onnx(model, out or str(Path(file).with_suffix(".onnx")))
+    shapes = ", ".join(f"{name} ({' × '.join(map(str, shape))})" for name, shape in found.inputs.items())
+    print(f"{found.path}: {shapes} → ({' × '.join(map(str, found.output))})")
+    print(f"onnxruntime agrees to {found.error:.2g} of the largest output; roundings allow {found.bound:.2g}.")

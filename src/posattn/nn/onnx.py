@@ -1,0 +1,153 @@
+"""Models as ONNX files, each compared with its model in onnxruntime before it is written. Needs the extra `onnx`."""
+
+import copy
+import logging
+import os
+import re
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from posattn import checks
+from posattn.errors import PosattnError, missing_extra, require
+from posattn.files import write_whole
+from posattn.nn.example_inputs import Inputs, inputs_of
+from posattn.nn.module import Model
+from posattn.nn.onnx_agreement import OUTPUT, compared
+from posattn.version import __version__
+
+
+@dataclass(frozen=True, kw_only=True)
+class OnnxFile:
+    """What was written. An axis that may have any size stands there by its name."""
+
+    path: str
+    inputs: dict[str, tuple[int | str, ...]]
+    output: tuple[int | str, ...]
+    error: float  # the largest difference from the model's output, relative to the largest output
+    bound: float  # what roundings can account for, or the tolerance that was asked for; also relative
+    tried: dict[str, tuple[int, ...]]  # the sizes at which it was compared
+
+
+def to_onnx(model: Model, path: str | os.PathLike[str], *, tolerance: float | None = None, seed: int = 0) -> OnnxFile:
+    """Write a model as an ONNX file, unless onnxruntime gives other answers than the model does.
+
+    Batches may have any size; so may inputs' lengths, up to the model's, where it takes shorter ones.
+
+    Args:
+        model: of any kind; of a compiled program its `.model`.
+        path: the file to write.
+        tolerance: the largest error that is allowed, relative to the largest output; None is what roundings can
+            account for.
+        seed: of the random inputs that are tried.
+    """
+    checks.instance("model", model, Model, fix="pass a model of posattn.nn, of a compiled program its .model")
+    path = checks.path("path", path)
+    if tolerance is not None:
+        tolerance = checks.real("tolerance", tolerance)
+        require(tolerance > 0, f"tolerance={tolerance}: an error, relative to the largest output, above 0.")
+    generator = torch.Generator().manual_seed(checks.whole("seed", seed, least=0))
+    model, taken = copy.deepcopy(model).cpu(), inputs_of(model)
+    written = _translated(model, taken, generator)
+    found = compared(model, taken, written.SerializeToString(), tolerance, generator)
+    require(
+        found.holds,
+        f"'{path}': onnxruntime differs from the model by {found.error:.2g} of the largest output, and roundings "
+        f"account for {found.bound:.2g}. Nothing was written; pass tolerance= if that is good enough.",
+    )
+    about = {
+        "posattn": __version__,
+        "architecture": model.architecture.to_json(),
+        "error": f"{found.error:.3g} of the largest output, in onnxruntime on random inputs",
+    }
+    for name, text in about.items():
+        written.metadata_props.add(key=name, value=text)
+    write_whole(path, written.SerializeToString())
+    (output,) = written.graph.output
+    return OnnxFile(
+        path=str(path),
+        inputs={entry.name: _shape(entry) for entry in written.graph.input},
+        output=_shape(output),
+        error=found.error,
+        bound=found.bound,
+        tried=found.tried,
+    )
+
+
+def _translated(model: Model, taken: Inputs, generator: torch.Generator) -> Any:
+    """The model as an ONNX graph."""
+    try:
+        import onnx  # noqa: F401 (torch.onnx writes with both)
+        import onnxscript  # noqa: F401
+    except ImportError:
+        raise missing_extra("writing ONNX files", "onnx") from None
+    inputs = taken.draw({"batch": 3} | taken.usual, generator)
+    dynamic = tuple(dict.fromkeys(axes, torch.export.Dim.DYNAMIC) for axes in taken.axes)
+    with _quiet():
+        program = torch.export.export(model, inputs, dynamic_shapes=dynamic)
+        try:
+            made = torch.onnx.export(
+                program,
+                (),
+                dynamo=True,
+                verbose=False,
+                output_names=[OUTPUT],
+                custom_translation_table=_exact_scalars(),
+            )
+        except torch.onnx.errors.OnnxExporterError as error:
+            lacking = re.search(r"target=(torch\.ops\.[\w.]+)", str(error.__cause__))
+            raise PosattnError(
+                f"this {model.architecture.kind} model cannot be written as ONNX (no form of "
+                f"{lacking[1] if lacking else error.__cause__ or error}): take it elsewhere by torch.export.export, "
+                "which has one for every model, or choose other options for it."
+            ) from None
+    assert made is not None
+    proto = made.model_proto
+    _name_axes(proto.graph, taken)
+    return proto
+
+
+def _exact_scalars() -> dict[Any, Any]:
+    """Constants in the model's own dtype: PyTorch's translation rounds √d_k to float32 in a float64 model."""
+    import onnx
+    from onnxscript import opset18 as op
+
+    def scalar(
+        s: float, dtype: int = onnx.TensorProto.FLOAT, layout: str = "", device: str = "", pin_memory: bool = False
+    ) -> Any:
+        return op.Constant(value=onnx.helper.make_tensor("scalar", dtype, (), [s]))
+
+    return {torch.ops.aten.scalar_tensor.default: scalar}
+
+
+def _name_axes(graph: Any, taken: Inputs) -> None:
+    """Call the axes that may have any size "batch" and "length" where the exporter calls them s77 and s27."""
+    names: dict[str, str] = {}
+    for entry, axes in zip(graph.input, taken.axes, strict=True):
+        names |= {entry.type.tensor_type.shape.dim[axis].dim_param: name for axis, name in axes.items()}
+    del graph.value_info[:]  # shapes of what lies between: whoever needs them can infer them
+    for entry in (*graph.input, *graph.output):
+        for dim in entry.type.tensor_type.shape.dim:
+            if dim.dim_param:
+                dim.dim_param = names.get(dim.dim_param, dim.dim_param)
+
+
+def _shape(entry: Any) -> tuple[int | str, ...]:
+    return tuple(dim.dim_param or dim.dim_value for dim in entry.type.tensor_type.shape.dim)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without the exporter's warnings, which concern PyTorch's own code, and without its notes on torchvision."""
+    before = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(before)
