@@ -123,10 +123,17 @@ def compiled_step(
 
 
 def fleet_step(
-    name: str, size: int, batch: int, device: torch.device, precision: str, *, together: bool = True
+    name: str,
+    size: int,
+    batch: int,
+    device: torch.device,
+    precision: str,
+    *,
+    together: bool = True,
+    compiled: bool = True,
 ) -> Callable[[], Any]:
     trials = [trial(name, batch, precision, seed) for seed in range(size)]
-    fleet = Fleet(trials, device=device, together=together)
+    fleet = Fleet(trials, device=device, together=together, compiled=compiled)
     steps = fleet.run()
     return lambda: next(steps)
 
@@ -142,6 +149,8 @@ def measure(name: str, batch: int, asked: argparse.Namespace) -> dict[str, Any]:
     forms: dict[str, Callable[[], Callable[[], Any]]] = {
         "fleet": partial(fleet_step, name, size, batch, device, asked.precision)
     }
+    if device.type == "cuda":
+        forms["fleet, not compiled"] = partial(forms["fleet"], compiled=False)
     if asked.off:
         forms["off"] = partial(fleet_step, name, size, batch, device, asked.precision, together=False)
     if asked.compiled:
