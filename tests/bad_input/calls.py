@@ -180,6 +180,7 @@ CALLS: dict[str, Callable[[], Arguments]] = {
         ("nn.MixedPositional", "nn.MixedPositionalTransformer", "nn.MixedStandard", "nn.MixedStandardTransformer"),
         lambda: dict(MIXED),
     ),
+    "nn.AnyModule": lambda: {"factory": "torch.nn:Linear"},
     **dict.fromkeys(("nn.GPTArchitecture", "nn.GPT"), lambda: {"length": 4, "embed_dim": 4, "heads": 2, "layers": 1}),
     **dict.fromkeys(("nn.FullyConnected", "nn.FullyConnectedNetwork"), lambda: {"length": 6, "dim": 2, "widths": (3,)}),
     **dict.fromkeys(("nn.Selector", "nn.SelectorTransformer"), lambda: dict(SELECTION)),

@@ -91,6 +91,8 @@ EXTRA: dict[tuple[str, str], list[str]] = {
     ("*", "plugin"): ["", "mien.py", "folder", "garbage.safetensors", "~nobody-here/x.py"],
     ("run", "model"): ["positonal"],
     ("bounds", "task"): ["sotr", "mixed-min"],
+    ("*", "fleet"): ["", "of", "no"],
+    ("train", "model"): ["positonal", "nowhere:mlp", "posattn.nn:", ":mlp", "torch.nn:Linaer"],
     ("*", "log"): ["", "wandb:x", "studied", "nowhere/run.jsonl", "tensorboard:", "tensorboard:empty.safetensors"],
     ("*", "html"): ["~nobody-here/x", "nowhere/page.html", "studied"],
 }

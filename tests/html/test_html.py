@@ -41,7 +41,7 @@ def report(text: str) -> str:
     picture = {"caption": text, "source": png(b"\x89PNG")}
     study = SimpleNamespace(name=text, question=text, paper=text, answers=text)
     return render(
-        "report.html", study=study, preset=text, versions=[text], curves=picture, learned=[picture],
+        "report.html", study=study, changes=[], preset=text, versions=[text], curves=picture, learned=[picture],
         header=[text], rows=[[text, text]], notes=[text],
     )  # fmt: skip
 

@@ -162,7 +162,8 @@ def test_a_model_holds_its_weights_in_memory_of_its_own():
 
 
 def test_every_kind_of_model_is_tried():
-    assert {make().architecture.kind for make in MODELS} == set(ARCHITECTURES)
+    ours = {kind for kind, architecture in ARCHITECTURES.items() if not architecture.foreign}
+    assert {make().architecture.kind for make in MODELS} == ours
 
 
 def test_a_loaded_model_can_be_trained_further(saved):

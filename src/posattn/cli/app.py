@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from posattn import checks
-from posattn.errors import PosattnError, require
+from posattn.errors import PosattnError, require, unknown
 from posattn.version import __version__
 
 if TYPE_CHECKING:
@@ -94,11 +93,21 @@ def _print_version(wanted: bool) -> bool:
 
 
 def together(fleet: str) -> bool:
-    """What --fleet on or off says. Modules of users are then also found in the folder that the command runs in."""
-    checks.choice("value of --fleet", fleet, ("on", "off"))
-    if os.getcwd() not in sys.path:
-        sys.path.append(os.getcwd())  # last: no file there can stand in for an installed module
+    """What --fleet on or off says."""
+    if fleet not in ("on", "off"):
+        raise unknown("value of --fleet", fleet, ("on", "off"))
     return fleet == "on"
+
+
+@contextmanager
+def modules_from_here() -> Iterator[None]:
+    """Let users' modules be found in the folder that the command runs in; installed ones come first."""
+    here = os.getcwd()
+    sys.path.append(here)
+    try:
+        yield
+    finally:
+        sys.path.remove(here)
 
 
 @contextmanager

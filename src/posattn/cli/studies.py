@@ -22,6 +22,7 @@ from posattn.cli.app import (
     Together,
     app,
     logs,
+    modules_from_here,
     pairs,
     path,
     resumable,
@@ -119,7 +120,7 @@ def run(
     if "gpt2" in asked.chosen_values:
         cases, count = asked.chosen(tasks, preset, arms), asked.seed_count(preset, seeds)
         _check_language_models([case.seeded(seed) for case in cases for seed in range(count)], out)
-    with resumable():
+    with resumable(), modules_from_here():
         found = results.run(
             asked,
             preset=preset,

@@ -25,6 +25,7 @@ from posattn.cli.app import (
     Together,
     app,
     logs,
+    modules_from_here,
     numeric_model,
     plain,
     resumable,
@@ -115,7 +116,7 @@ def train(
         precision=precision,
     )
     trials = [apply(trial, changed) for trial in described]
-    with resumable():
+    with resumable(), modules_from_here():
         reporter = engine.Lines() if as_json else engine.Bar()
         given = {"out": out, "device": device, "reporter": reporter, "keep": keep, "log": logs(log)}
         store = engine.run(trials, **given, together=as_one)

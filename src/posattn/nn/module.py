@@ -247,11 +247,12 @@ def load(path: str | os.PathLike[str], *, trust: bool = False) -> Any:
     A file may name a module of your own (`AnyModule`). Only with `trust` is the function that makes it imported and
     called.
     """
+    checks.switch("trust", trust)
     architecture, tensors = read_weights(checks.path("path", path))
     if not isinstance(architecture, AnyModule):
         return model_of(architecture, tensors)
     require(
-        checks.switch("trust", trust),
+        trust,
         f"'{path}' holds a module that '{architecture.factory}' makes: to import and call that function, load it with "
         "trust=True.",
     )

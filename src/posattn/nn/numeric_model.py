@@ -169,7 +169,8 @@ class NumericModel(Model[DescribedNumeric]):
         """P for this input, the model's own or the one passed, after checking that everything fits."""
         self.check(x)
         length = x.shape[1]
-        self.check_length(length, *(name for name in self.tables() if encoding is None or name != "encoding"))
+        if isinstance(length, torch.SymInt) or length > self.architecture.length:  # a length may be traced
+            self.check_length(length, *(name for name in self.tables() if encoding is None or name != "encoding"))
         if encoding is None:
             return self.rows("encoding", length) if "encoding" in self.tables() else self.get_buffer("encoding")
         self.check_encoding(encoding, length)

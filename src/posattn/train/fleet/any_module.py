@@ -6,34 +6,36 @@ import shutil
 
 import torch
 
+from posattn import tasks
 from posattn.nn.any_module import AnyModule
+from posattn.nn.initial_weights import Params
+from posattn.train.fleet.data import draw
 from posattn.train.fleet.mapped_module import MappedPasses
 from posattn.train.fleet.parameters import FlatParameters
 from posattn.train.fleet.passes import Passes
 from posattn.train.fleet.separate_modules import SeparatePasses
+from posattn.train.fleet.simplify import mean_numbers
 from posattn.train.random_streams import stream
 from posattn.train.trial import Trial
 
+#: Operations on so many numbers are worth their start by themselves: measured on two cores (docs/performance.md).
+LARGE = 60_000
 #: From so many steps on, a GPU's steps are worth compiling: that takes half a minute and halves their time
 #: (docs/performance.md).
 COMPILED_FROM = 5_000
 
 
 def any_passes(
-    trials: list[Trial],
-    parameters: FlatParameters,
-    model: AnyModule,
-    *,
-    step: torch.Tensor,
-    together: bool,
-    compiled: bool,
+    trials: list[Trial], parameters: FlatParameters, *, step: torch.Tensor, together: bool, compiled: bool = False
 ) -> Passes:
     """The passes of a fleet of users' modules; `step` is the tensor that counts its steps."""
+    model = trials[0].model
+    assert isinstance(model, AnyModule)
     if not together:
         return SeparatePasses(trials, parameters, model, step=step)
     keys = [stream(trial.seed, "noise inside the model").initial_seed() for trial in trials]
     worth = compiled and trials[0].optimiser.steps >= COMPILED_FROM and step.is_cuda
-    return MappedPasses(
+    found = MappedPasses(
         trials[0],
         parameters,
         model,
@@ -41,6 +43,31 @@ def any_passes(
         step=step,
         compiled=worth and can_compile(),
     )
+    if found.single and len(trials) > 1:
+        found.notes.append(f"{model.factory}: replicas take each step one by one, which is faster here than together.")
+    return found
+
+
+def chunk_size(trials: list[Trial], first: Params) -> int:
+    """How many replicas a CPU takes together: as many as there are for each core, or one where that is faster.
+
+    Together, one operation starts the work of several replicas, which pays while each has little. The sizes of its
+    operations are those of a trace of one replica, with the first weights of a trial.
+    """
+    trial = trials[0]
+    if len(trials) == 1:
+        return 1
+    task = tasks.get(trial.task, **trial.task_options)
+    longest = {"length": max(trial.data.lengths)} if trial.data.lengths else {}
+    example = next(tensor for tensor in first.values() if tensor.is_floating_point())
+    options = {**trial.data.options, **longest}
+    *inputs, target = draw(task, trial.data.batch, options, torch.Generator().manual_seed(0), example.dtype)
+    passes = any_passes(
+        [trial], FlatParameters([trial.model], [first], chunk=1), step=torch.zeros((), dtype=torch.int64), together=True
+    )
+    assert isinstance(passes, MappedPasses)
+    numbers = mean_numbers(passes.traced(0, tuple(x[None] for x in inputs), target[None]))
+    return 1 if numbers > LARGE else -(-len(trials) // torch.get_num_threads())
 
 
 def can_compile() -> bool:

@@ -9,6 +9,7 @@ is marked and frozen, and the others go on.
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from typing import Any
 
 import torch
 
@@ -45,6 +46,8 @@ class Fleet:
     ) -> None:
         checks.several("trials", trials, Trial, fix="pass a list of posattn.train.Trial")
         require(len(trials) >= 1, "trials=[]: a fleet needs at least one trial.")
+        checks.switch("together", together)
+        checks.switch("compiled", compiled)
         check_one_shape(trials)
         self.trials = trials
         self.device = devices.resolve(device)
@@ -54,8 +57,8 @@ class Fleet:
         cuda = self.device.type == "cuda"
         if not cuda:
             keep_freed_memory()
-        size = 1 if not together else len(trials) if cuda else chunk_size(trials[0], len(trials))
         first = [_placed(t.model.init(stream(t.seed, "weights")), self.device, dtype) for t in trials]
+        size = len(trials) if together and cuda else self._chunk(first[0]) if together else 1
         self.parameters = FlatParameters([t.model for t in trials], first, chunk=size)
         for name in self.parameters.architecture.measures(self.parameters.chunks[0]):
             taken = any(one.name == name for one in trials[0].test_sets)
@@ -80,13 +83,21 @@ class Fleet:
         if self.parameters.architecture.foreign:
             self._prepare()
 
+    def _chunk(self, first: Params) -> int:
+        """How many replicas a CPU takes together."""
+        if not self.trials[0].model.foreign:
+            return chunk_size(self.trials[0], len(self.trials))
+        from posattn.train.fleet.any_module import chunk_size as measured
+
+        return measured(self.trials, first)
+
     def _passes(self, together: bool, compiled: bool) -> Passes:
         model = self.parameters.architecture
         if isinstance(model, AnyModule):
             from posattn.train.fleet.any_module import any_passes  # torch's tracer takes half a second to import
 
             given = {"step": self.counter, "together": together, "compiled": compiled}
-            return any_passes(self.trials, self.parameters, model, **given)
+            return any_passes(self.trials, self.parameters, **given)
         precision = devices.arithmetic(self.device, self.precision)
         return FormulaPasses(self.parameters, fast_form(model, device=self.device, precision=precision), self.task)
 
@@ -170,13 +181,16 @@ class Fleet:
         if self.device.type != "cuda":
             yield
             return
-        matmul = torch.backends.cuda.matmul
-        before = matmul.fp32_precision
-        matmul.fp32_precision = "ieee" if self.precision in ("float32", "float64") else "tf32"
+        cudnn: Any = torch.backends.cudnn
+        places: list[Any] = [torch.backends.cuda.matmul, cudnn.conv, cudnn.rnn]
+        before = [place.fp32_precision for place in places]
         try:
+            for place in places:
+                place.fp32_precision = "ieee" if self.precision in ("float32", "float64") else "tf32"
             yield
         finally:
-            matmul.fp32_precision = before
+            for place, held in zip(places, before, strict=True):
+                place.fp32_precision = held
 
     @torch.no_grad()
     def scores(self) -> list[dict[str, Score]]:

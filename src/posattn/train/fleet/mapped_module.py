@@ -55,6 +55,7 @@ class MappedPasses:
         self.task = tasks.get(trial.task, **trial.task_options)
         self.half = trial.precision == "bf16"
         self.notes: list[str] = []
+        self.single = not keys.is_cuda and parameters.spans[0] == (0, 1)
         self.module = model.module().to(keys.device, parameters.values.dtype)
         self._traces: dict[Any, Traced] = {}
 
@@ -62,12 +63,13 @@ class MappedPasses:
         """Trace a step. A trace puts tensors into the module for its time, so threads must not do it side by side."""
         key = _shapes(inputs, target)
         if key not in self._traces:
+            short = self.traced(chunk, inputs, target)
             given = self._given(chunk, inputs, target)
-            self._traces[key] = self._prepared(list(self.parameters.chunks[chunk]), len(inputs), given)
+            self._traces[key] = self._tried(short, given) if self.compiled else short
 
     def gradient(self, chunk: int, inputs: Inputs, target: Tensor) -> tuple[Tensor, list[Tensor | None]]:
         traced, given = self._traces[_shapes(inputs, target)], self._given(chunk, inputs, target)
-        with torch.no_grad(), torch.backends.cudnn.flags(enabled=True, deterministic=True, benchmark=False):
+        with torch.no_grad(), _fixed_order():
             loss, *grads = traced(*given)
         return loss, grads
 
@@ -88,6 +90,15 @@ class MappedPasses:
     def _evaluated(self, held: Params, *inputs: Tensor) -> Tensor:
         return self._called(self.module.eval(), held, inputs)
 
+    def _mapped(self, held: Params, inputs: Inputs) -> Tensor:
+        with mapped_functions(compiled=self.compiled):
+            return torch.vmap(self._trained, randomness="different")(held, *inputs)
+
+    def _single(self, held: Params, inputs: Inputs) -> Tensor:
+        """One replica, by PyTorch's own functions: on a CPU its products are large enough by themselves."""
+        one = {name: tensor[0] for name, tensor in held.items()}
+        return self._trained(one, *(x[0] for x in inputs)).unsqueeze(0)
+
     def _trained(self, held: Params, *inputs: Tensor) -> Tensor:
         """The same in training mode, where a module that puts other buffers in the place of its own is refused."""
 
@@ -106,8 +117,9 @@ class MappedPasses:
         with torch.autocast(self.step.device.type, torch.bfloat16, enabled=self.half, cache_enabled=False):
             return functional_call(module, held, inputs)
 
-    def _prepared(self, names: list[str], count: int, given: tuple[Tensor, ...]) -> Traced:
-        """The trace of a step, made shorter, and compiled where that pays."""
+    def traced(self, chunk: int, inputs: Inputs, target: Tensor) -> torch.fx.GraphModule:
+        """The trace of a step, made shorter."""
+        names, count, given = list(self.parameters.chunks[chunk]), len(inputs), self._given(chunk, inputs, target)
         with self._explained(), _watched() as drawn, _disorder() as found:
             before = [tensor._version for tensor in given]
             graph = make_fx(self._step(names, count))(*given)
@@ -117,8 +129,7 @@ class MappedPasses:
             if drawn() and self._varies(names, count, given):
                 raise PosattnError("its forward pass draws from a global generator of Python or NumPy")
         self.notes += [f"{self.model.factory}: {one}" for one in dict.fromkeys(found)]
-        short = simplified(graph)
-        return self._tried(short, given) if self.compiled else short
+        return simplified(graph)
 
     def _varies(self, names: list[str], count: int, given: tuple[Tensor, ...]) -> bool:
         """Whether losses depend on the state of Python's and NumPy's global generators; type checkers draw, too."""
@@ -140,12 +151,12 @@ class MappedPasses:
             target, keys, number = given[len(names) + count :]
             for place in learned:
                 tensors[place] = tensors[place].detach().requires_grad_()
-            with OwnRandomness(keys, number), mapped_functions(compiled=self.compiled):
-                held = dict(zip(names, tensors, strict=True))
-                prediction = torch.vmap(self._trained, randomness="different")(held, *inputs)
-                loss = self.task.loss(prediction.to(self.parameters.values.dtype), target)
-                leaves = [tensors[place] for place in learned]
-                return [loss.detach(), *torch.autograd.grad(loss.sum(), leaves, allow_unused=True)]
+            held = dict(zip(names, tensors, strict=True))
+            with OwnRandomness(keys, number, single=self.single):
+                prediction = self._single(held, inputs) if self.single else self._mapped(held, inputs)
+            loss = self.task.loss(prediction.to(self.parameters.values.dtype), target)
+            leaves = [tensors[place] for place in learned]
+            return [loss.detach(), *torch.autograd.grad(loss.sum(), leaves, allow_unused=True)]
 
         return step
 
@@ -207,6 +218,17 @@ def _watched() -> Iterator[Callable[[], bool]]:
 
     before = states()
     yield lambda: states() != before
+
+
+@contextmanager
+def _fixed_order() -> Iterator[None]:
+    """Have cuDNN choose among algorithms that add up in a fixed order, so that a run can be repeated bit for bit."""
+    before = torch.backends.cudnn.deterministic
+    torch.backends.cudnn.deterministic = True
+    try:
+        yield
+    finally:
+        torch.backends.cudnn.deterministic = before
 
 
 @contextmanager

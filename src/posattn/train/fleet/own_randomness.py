@@ -54,19 +54,29 @@ def mixed(*words: int) -> int:
     return found
 
 
-class OwnRandomness(TorchDispatchMode):
-    """While it is active, whatever is drawn is drawn from the replicas' streams; axis 0 counts replicas."""
+def _draws_nothing(func: Any, args: Any, kwargs: Any) -> bool:
+    """Whether an operation is one that drops by chance, such as attention, with a chance of 0."""
+    names = [argument.name for argument in func._schema.arguments]
+    given = dict(zip(names, args, strict=False)) | kwargs
+    return "dropout_p" in names and not given.get("dropout_p", 0.0)
 
-    def __init__(self, keys: Tensor, step: Tensor) -> None:
+
+class OwnRandomness(TorchDispatchMode):
+    """While it is active, whatever is drawn is drawn from the replicas' streams.
+
+    Axis 0 of all tensors counts replicas; with `single`, there is one replica and no such axis.
+    """
+
+    def __init__(self, keys: Tensor, step: Tensor, *, single: bool = False) -> None:
         super().__init__()
-        self.keys, self.step, self.number = keys, step, 0
+        self.keys, self.step, self.single, self.number = keys, step, single, 0
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         replaced = DRAWN.get(func)
         if replaced is not None:
             return replaced(self, *args, **kwargs)
-        if torch.Tag.nondeterministic_seeded in func.tags:
+        if torch.Tag.nondeterministic_seeded in func.tags and not _draws_nothing(func, args, kwargs):
             raise PosattnError(
                 f"it draws random numbers by {func}, for which a fleet has no stream per replica: use nn.Dropout, "
                 "torch.rand_like or torch.randn_like"
@@ -74,11 +84,13 @@ class OwnRandomness(TorchDispatchMode):
         return func(*args, **kwargs)
 
     def draw(self, shape: Any, kind: str, chance: float = 0.0) -> Tensor:
-        """The next draw, for a tensor whose first axis counts replicas."""
+        """The next draw, for a tensor of a shape."""
+        self.number += 1
+        if self.single:
+            return draw(self.keys, self.step, self.number, list(shape), kind, chance)[0]
         replicas, *rest = shape
         if replicas != len(self.keys):
             raise PosattnError("it draws random numbers that all replicas would share")
-        self.number += 1
         return draw(self.keys, self.step, self.number, rest, kind, chance)
 
     def dropout(self, x: Tensor, p: float, train: bool | None = True) -> tuple[Tensor, Tensor]:

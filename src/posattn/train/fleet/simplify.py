@@ -8,6 +8,7 @@ weights many times, as a recurrent one does, adds up one small gradient after th
     collect   Σ Aᵢᵀ·Bᵢ as one product, [A₁; A₂; …]ᵀ·[B₁; B₂; …], and Σ of column sums as one sum over [B₁; B₂; …]
 """
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -19,6 +20,18 @@ aten = torch.ops.aten
 
 #: Views that only rename axes: the same shape means the same tensor.
 VIEWS = (aten.view.default, aten._unsafe_view.default, aten.expand.default, aten.reshape.default)
+#: Operations that move nothing.
+FREE = (
+    *VIEWS,
+    aten.transpose.int,
+    aten.permute.default,
+    aten.select.int,
+    aten.slice.Tensor,
+    aten.unsqueeze.default,
+    aten.squeeze.dims,
+    aten.detach.default,
+    aten.t.default,
+)
 SCALED = (aten.mul.Scalar, aten.div.Scalar, aten.mul.Tensor, aten.div.Tensor)
 #: Products are collected from so many on.
 FEWEST = 3
@@ -40,6 +53,13 @@ def shape(node: Node) -> tuple[int, ...] | None:
     """The shape of a node's tensor."""
     held = node.meta.get("tensor_meta")
     return tuple(held.shape) if isinstance(held, TensorMetadata) else None
+
+
+def mean_numbers(module: GraphModule) -> float:
+    """How many numbers an operation of a graph gives, on average, views left out."""
+    found = [shape(node) for node in module.graph.nodes if node.op == "call_function" and node.target not in FREE]
+    counts = [math.prod(one) for one in found if one is not None]
+    return sum(counts) / max(1, len(counts))
 
 
 def drop(graph: Graph) -> None:
