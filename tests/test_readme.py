@@ -128,12 +128,16 @@ def anchors(text: str) -> set[str]:
 @OF_EVERY_PAGE
 def test_python_of_a_page_runs_from_top_to_bottom(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
     for registering in (tasks, study):
         monkeypatch.setattr(registering, "REGISTRY", dict(registering.REGISTRY))
     monkeypatch.setattr(library, "PROGRAMS", dict(library.PROGRAMS))
     names: dict[str, Any] = {"__name__": "__page__"}
     for block in blocks(page.read_text()):
         if block.language in ("python", "py", "pycon") and not block.left_out:
+            named = re.match(r"# (\w+\.py)\n", block.code)
+            if named:  # a file of the reader's
+                (tmp_path / named[1]).write_text(block.code)
             execute(block, names, str(page))
 
 

@@ -193,13 +193,13 @@ def write_report(
 
 def _known(names: list[str], known: Collection[str]) -> list[str]:
     """The studies that can be reported; a user's own is left out with a note where others are there."""
-    others = [name for name in names if name not in known]
+    others = [name for name in names if name.partition("+")[0] not in known]  # after it, what was changed
     note = f"{', '.join(others)}: not a study of posattn's own. Name the file that describes it, --plugin FILE."
     if len(others) == len(names):
         raise PosattnError(note)
     if others:
         print(f"posattn: {note}", file=sys.stderr)
-    return [name for name in names if name in known]
+    return [name for name in names if name not in others]
 
 
 def _print_results(found: "Results", page: str) -> None:

@@ -43,7 +43,7 @@ def any_passes(
         step=step,
         compiled=worth and can_compile(),
     )
-    if found.single and len(trials) > 1:
+    if found.single and len(trials) > torch.get_num_threads():
         found.notes.append(f"{model.factory}: replicas take each step one by one, which is faster here than together.")
     return found
 
