@@ -229,6 +229,34 @@ def test_interrupted_and_resumed_it_ends_with_the_same_bits(name: str, together:
             assert torch.equal(held, resumed.weights(replica)[key]), key
 
 
+@pytest.fixture
+def two_threads() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(before)
+
+
+def test_large_operations_are_taken_one_by_one_with_the_same_results_and_a_note(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    trials = [trial("dropout", seed) for seed in range(3)]
+    mapped = Fleet(trials, device="cpu")
+    monkeypatch.setattr(any_module, "LARGE", 1)
+    single = Fleet(trials, device="cpu")
+    assert [fleet.parameters.spans for fleet in (mapped, single)] == [[(0, 3)], [(0, 1), (1, 2), (2, 3)]]
+    assert (mapped.passes.notes, ["one by one" in note for note in single.passes.notes]) == ([], [True])
+    for _ in zip(mapped.run(5), single.run(5), strict=True):
+        torch.testing.assert_close(mapped.loss, single.loss, rtol=1e-12, atol=0)
+
+
+@pytest.mark.parametrize("name", ["recurrent", "writes", "branches"])
+def test_what_is_refused_does_not_depend_on_the_machine(name: str, two_threads: None) -> None:
+    for count in (1, 2):
+        with pytest.raises(PosattnError, match=REFUSED[name]):
+            Fleet([trial(name, seed) for seed in range(count)], device="cpu")
+
+
 def test_a_trial_of_a_module_is_a_value_like_every_other() -> None:
     one = trial("GRU")
     assert Trial.from_json(one.to_json()) == one
@@ -334,14 +362,15 @@ def test_where_the_compiler_fails_the_trace_runs_as_it_is(monkeypatch: pytest.Mo
 
         return run
 
-    def compiled(*given: Any, **options: Any) -> Any:
-        return mapped_module.MappedPasses(*given, **options | {"compiled": True})
+    class Compiled(mapped_module.MappedPasses):
+        def __init__(self, *given: Any, **options: Any) -> None:
+            super().__init__(*given, **options | {"compiled": True})
 
     expected = Fleet([trial("mlp")], device="cpu")
     next(expected.run())
     for compile_, notes in ((failing, 1), (lambda graph, **_: graph, 0)):
         monkeypatch.setattr(torch, "compile", compile_)
-        monkeypatch.setattr(any_module, "MappedPasses", compiled)
+        monkeypatch.setattr(any_module, "MappedPasses", Compiled)
         fleet = Fleet([trial("mlp")], device="cpu")
         next(fleet.run())
         assert [("without torch.compile" in note) for note in fleet.passes.notes] == [True] * notes

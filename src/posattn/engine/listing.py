@@ -45,7 +45,7 @@ def listing(store: Store) -> list[Held]:
 
 def _what(trial: dict[str, Any], model: dict[str, Any]) -> dict[str, Any]:
     homogeneous = model["kind"] == "positional" and model.get("bias") is False
-    named = "homogeneous" if homogeneous else str(model["kind"])
+    named = "homogeneous" if homogeneous else str(model.get("factory") or model["kind"])
     return {"task": trial.get("task"), "model": named, "seed": trial.get("seed")}
 
 
@@ -53,6 +53,7 @@ def _finished(trial: str, folder: str, rows: list[dict[str, Any]]) -> Held:
     about, last = rows[0], max(row["step"] for row in rows)
     # The model's fields, or its name where it is a language model, or none where nothing was trained.
     model = {"kind": about.get("model.kind", about.get("model", "computed")), "bias": about.get("model.bias")}
+    model["factory"] = about.get("model.factory")  # of a user's module
     return Held(
         trial=trial,
         folder=folder,

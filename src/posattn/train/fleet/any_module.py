@@ -52,22 +52,19 @@ def chunk_size(trials: list[Trial], first: Params) -> int:
     """How many replicas a CPU takes together: as many as there are for each core, or one where that is faster.
 
     Together, one operation starts the work of several replicas, which pays while each has little. The sizes of its
-    operations are those of a trace of one replica, with the first weights of a trial.
+    operations are those of a trace of two replicas, both with the first weights of a trial. So a module that cannot be
+    mapped is refused here, whatever is faster.
     """
     trial = trials[0]
-    if len(trials) == 1:
-        return 1
     task = tasks.get(trial.task, **trial.task_options)
     longest = {"length": max(trial.data.lengths)} if trial.data.lengths else {}
-    example = next(tensor for tensor in first.values() if tensor.is_floating_point())
-    options = {**trial.data.options, **longest}
-    *inputs, target = draw(task, trial.data.batch, options, torch.Generator().manual_seed(0), example.dtype)
-    passes = any_passes(
-        [trial], FlatParameters([trial.model], [first], chunk=1), step=torch.zeros((), dtype=torch.int64), together=True
-    )
+    options, samples = {**trial.data.options, **longest}, trial.data.batch if len(trials) > 1 else 1
+    two = FlatParameters([trial.model] * 2, [first] * 2, chunk=2)
+    *inputs, target = draw(task, samples, options, torch.Generator().manual_seed(0), two.values.dtype)
+    passes = any_passes([trial] * 2, two, step=torch.zeros((), dtype=torch.int64), together=True)
     assert isinstance(passes, MappedPasses)
-    numbers = mean_numbers(passes.traced(0, tuple(x[None] for x in inputs), target[None]))
-    return 1 if numbers > LARGE else -(-len(trials) // torch.get_num_threads())
+    traced = passes.traced(0, tuple(x.expand(2, *x.shape) for x in inputs), target.expand(2, *target.shape))
+    return 1 if mean_numbers(traced) / 2 > LARGE else -(-len(trials) // torch.get_num_threads())
 
 
 def can_compile() -> bool:
