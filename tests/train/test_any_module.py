@@ -330,7 +330,7 @@ WRONG = {
     "users_modules:other_shape": r"answers with shape \(1, 5, 2\) where task 'sum' has \(1, 5, 1\)",
     "users_modules:pair": "returns a tuple: its forward pass must return one tensor",
     "users_modules:number": "must be a function",
-    "users_modules:dropuot": "did you mean 'dropout'",
+    "users_modules:dropuot": "has no 'dropuot': did you mean 'dropout'",
     "users_moduls:dropout": "there is no module 'users_moduls'",
     "torch.nnn:Linear": "there is no module 'torch.nnn'",
 }

@@ -117,6 +117,8 @@ def train(
     )
     trials = [apply(trial, changed) for trial in described]
     with resumable(), modules_from_here():
+        if trials[0].model.foreign:
+            trials[0].model.shapes()  # a module that cannot be made leaves nothing behind
         reporter = engine.Lines() if as_json else engine.Bar()
         given = {"out": out, "device": device, "reporter": reporter, "keep": keep, "log": logs(log)}
         store = engine.run(trials, **given, together=as_one)

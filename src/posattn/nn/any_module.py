@@ -40,7 +40,7 @@ class AnyModule(Architecture):
     factory: str
     options: Mapping[str, Any]
 
-    def __init__(self, factory: str, /, **options: Any) -> None:
+    def __init__(self, factory: str, **options: Any) -> None:
         importing.split(checks.text("factory", factory))
         object.__setattr__(self, "factory", factory)
         object.__setattr__(self, "options", _plain(factory, options))

@@ -1,5 +1,6 @@
 """A user's function by its name, "package.module:function", imported when it is asked for and not before."""
 
+import difflib
 import importlib
 import importlib.util
 import sys
@@ -7,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from posattn import user_code
-from posattn.errors import PosattnError, require, unknown
+from posattn.errors import PosattnError, require
 
 
 def named(name: str) -> Callable[..., Any]:
@@ -21,9 +22,10 @@ def named(name: str) -> Callable[..., Any]:
         raise PosattnError(f"'{name}' cannot be imported: {blame(error)}. Mend that line.") from error
     found = getattr(module, function, None)
     if found is None:
-        own = {one: held for one, held in vars(module).items() if getattr(held, "__module__", None) == module_name}
-        public = [one for one, held in own.items() if callable(held) and not one.startswith("_")]
-        raise unknown(f"function of module '{module_name}'", function, public)
+        public = [one for one, held in vars(module).items() if callable(held) and not one.startswith("_")]
+        near = difflib.get_close_matches(function, public, n=1, cutoff=0.5)
+        hint = f"did you mean '{near[0]}'?" if near else "name a function that returns a torch.nn.Module."
+        raise PosattnError(f"'{name}': module '{module_name}' has no '{function}': {hint}")
     require(callable(found), f"'{name}' is {found!r:.60}: it must be a function that returns a torch.nn.Module.")
     return found
 
