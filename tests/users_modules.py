@@ -186,6 +186,133 @@ def picks() -> nn.Module:
     return PerNode(middle=Picks())
 
 
+class Scaled(nn.Module):
+    """A scalar that is learned, and a scalar that is kept."""
+
+    share: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.temperature = nn.Parameter(torch.tensor(0.5))
+        self.register_buffer("share", torch.tensor(0.5))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x * self.temperature * self.share
+
+
+def scalar() -> nn.Module:
+    return PerNode(middle=Scaled())
+
+
+class Warms(nn.Module):
+    """Counts its calls, in an attribute."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls = 0
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.calls += 1
+        return x / self.calls
+
+
+def warms() -> nn.Module:
+    return PerNode(middle=Warms())
+
+
+class OwnGenerator(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.chance = random.Random(3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x * (0.5 + self.chance.random())
+
+
+def own_generator() -> nn.Module:
+    return PerNode(middle=OwnGenerator())
+
+
+class Caches(nn.Module):
+    """Makes something at its first call and keeps it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.mask: Tensor | None = None
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.mask is None:
+            self.mask = torch.ones(x.shape[-2:], dtype=x.dtype, device=x.device)
+        return x * self.mask
+
+
+def caches() -> nn.Module:
+    return PerNode(middle=Caches())
+
+
+class TensorHook(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        if x.requires_grad:
+            x.register_hook(lambda grad: 0 * grad)
+        return x
+
+
+def hooked(where: str) -> nn.Module:
+    """A hook that sets a gradient to 0."""
+    found = PerNode(middle=TensorHook() if where == "tensor" else None)
+    if where == "parameter":
+        found.read.weight.register_hook(lambda grad: 0 * grad)
+    if where == "module":
+        found.write.register_full_backward_hook(lambda module, into, out: into)
+    return found
+
+
+class WritesInput(nn.Module):
+    """Changes what it is given."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.map = nn.Linear(1, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x *= 2
+        return self.map(x)
+
+
+def writes_input() -> nn.Module:
+    return WritesInput()
+
+
+class Breaks(nn.Module):
+    """Fails in training, not when it is tried."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.training:
+            raise IndexError("broken in training")
+        return x
+
+
+def breaks() -> nn.Module:
+    return PerNode(middle=Breaks())
+
+
+def lazy() -> nn.Module:
+    return nn.Sequential(nn.Linear(1, 3), nn.LazyLinear(1))
+
+
+class Complex(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.phase = nn.Parameter(torch.ones(6, dtype=torch.complex64))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x * self.phase.abs()
+
+
+def complex_parameter() -> nn.Module:
+    return PerNode(middle=Complex())
+
+
 def nothing() -> object:
     return "no module"
 

@@ -16,6 +16,10 @@ HOUSE = str(Path(__file__).parent)
 NOT_A_USERS = (HOUSE, *(sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")))
 
 
+#: Letters of an error's message that are quoted: PyTorch's can have thousands.
+LONGEST = 300
+
+
 def defined_at(function: Callable[..., Any]) -> str | None:
     """File and line where a user's function begins; None where it is not a user's, or is not written in Python."""
     code = getattr(inspect.unwrap(function), "__code__", None)
@@ -41,6 +45,7 @@ def failed_at(error: BaseException, *, own: str | None = None) -> str | None:
 def said(error: BaseException) -> str:
     """An error in one line, as Python's last line of a traceback."""
     message = " ".join(str(error.msg if isinstance(error, SyntaxError) else error).split())
+    message = message if len(message) <= LONGEST else f"{message[:LONGEST]} …"
     return f"{type(error).__name__}: {message}" if message else type(error).__name__
 
 

@@ -34,7 +34,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "CharGPT": {"width": 12, "heads": 2},
 }
 #: Others, on five numbers.
-OTHERS = ("layer_norm", "buffers", "tied")
+OTHERS = ("layer_norm", "buffers", "tied", "scalar", "caches")
 
 
 @pytest.fixture(autouse=True)
@@ -94,14 +94,23 @@ def distance(fleet: Fleet, replica: int, module: nn.Module) -> float:
     )
 
 
+def any_differs(changed: nn.Module, module: nn.Module, x: Tensor) -> bool:
+    with torch.no_grad():
+        return not torch.equal(changed(x), module(x))
+
+
 @pytest.mark.parametrize("name", [*SMALL, *OTHERS])
 def test_a_replica_is_the_module_trained_alone(name: str) -> None:
     """One step's gradients to 1e-12; weights after 100 steps to ten times of what one unit in the last place makes."""
     fleet = Fleet([trial(name, seed, optimiser={"steps": 100}) for seed in range(2)], device="cpu")
     one = fleet.trials[1]
     module, changed, data = alone(one), alone(one), batches(fleet, 1, 100)
-    first = next(changed.parameters()).data.view(-1)
-    first[0] = torch.nextafter(first[0], torch.tensor(torch.inf, dtype=torch.float64))
+    for held in changed.parameters():  # one weight, whose change is not lost in the first rounding
+        one_weight = held.data.view(-1)
+        if held.requires_grad and one_weight[0] != 0:
+            one_weight[0] = torch.nextafter(one_weight[0], torch.tensor(torch.inf, dtype=torch.float64))
+            if any_differs(changed, module, data[0][0]):
+                break
     steps, optimiser = fleet.run(), torch.optim.Adam(module.parameters(), lr=one.optimiser.lr)
     next(steps)
     loop(module, one, data[:1], optimiser)
@@ -167,6 +176,8 @@ REFUSED = {
     "writes": "writes into a tensor that all replicas share",
     "skips": "global generator",
     "picks": "randperm",
+    "warms": "changes its attribute 'middle.calls'",
+    "own_generator": "changes its attribute 'middle.chance'",
 }
 
 
@@ -229,6 +240,59 @@ def test_interrupted_and_resumed_it_ends_with_the_same_bits(name: str, together:
             assert torch.equal(held, resumed.weights(replica)[key]), key
 
 
+@pytest.mark.parametrize("where", ["parameter", "module", "tensor"])
+def test_hooks_on_gradients_are_refused_and_called_one_by_one(where: str) -> None:
+    one = dataclasses.replace(trial("tied"), model=AnyModule("users_modules:hooked", where=where))
+    with pytest.raises(PosattnError, match="hook"):
+        Fleet([one], device="cpu")
+    fleet, plain = (
+        Fleet([held], device="cpu", together=False)
+        for held in (one, dataclasses.replace(one, model=AnyModule("users_modules:PerNode")))
+    )
+    for _ in zip(fleet.run(3), plain.run(3), strict=True):
+        pass
+    if where != "module":  # that one changes nothing
+        assert not torch.equal(fleet.weights(0)["read.weight"], plain.weights(0)["read.weight"])
+
+
+@pytest.mark.parametrize("name", ["dropout", "functional_dropout", "noise"])
+def test_noise_is_the_same_in_a_fleet_and_one_by_one(name: str) -> None:
+    trials = [trial(name, seed) for seed in range(2)]
+    mapped, separate = Fleet(trials, device="cpu"), Fleet(trials, device="cpu", together=False)
+    for _ in zip(mapped.run(4), separate.run(4), strict=True):
+        torch.testing.assert_close(mapped.loss, separate.loss, rtol=1e-12, atol=0)
+    assert mapped.scores()[1]["near"].loss == pytest.approx(separate.scores()[1]["near"].loss, rel=1e-12)
+
+
+@pytest.mark.parametrize("together", [True, False])
+def test_a_module_that_writes_into_its_input_is_tested_on_the_same_samples_every_time(together: bool) -> None:
+    fleet = Fleet([trial("writes_input")], device="cpu", together=together)
+    first, second = (fleet.scores()[0]["near"].loss for _ in range(2))
+    assert first == second
+
+
+def test_what_fails_one_by_one_is_one_error_with_its_line() -> None:
+    fleet = Fleet([trial("breaks")], device="cpu", together=False)
+    with pytest.raises(PosattnError, match=r"training: IndexError: broken in training .*users_modules.py, line"):
+        next(fleet.run())
+
+
+def test_state_that_no_checkpoint_holds_is_told() -> None:
+    for name, told in (("warms", 1), ("caches", 0), ("batch_norm", 0)):
+        fleet = Fleet([trial(name, seed) for seed in range(2)], device="cpu", together=False)
+        for _ in fleet.run(3):
+            pass
+        assert len(fleet.passes.notes) == told
+
+
+@pytest.fixture
+def one_thread() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
 @pytest.fixture
 def two_threads() -> Iterator[None]:
     before = torch.get_num_threads()
@@ -237,8 +301,8 @@ def two_threads() -> Iterator[None]:
     torch.set_num_threads(before)
 
 
-def test_large_operations_are_taken_one_by_one_with_the_same_results_and_a_note(
-    monkeypatch: pytest.MonkeyPatch,
+def test_large_operations_are_taken_one_by_one_and_a_note_says_so(
+    monkeypatch: pytest.MonkeyPatch, one_thread: None
 ) -> None:
     trials = [trial("dropout", seed) for seed in range(3)]
     mapped = Fleet(trials, device="cpu")
@@ -326,8 +390,10 @@ WRONG = {
     "users_modules:nothing": "returns a str: it must return a torch.nn.Module",
     "users_modules:fails": r"users_modules:fails\(\) fails: KeyError.*users_modules.py, line \d+\)",
     "users_modules:grows": "in one call and",
-    "users_modules:no_parameters": "nothing to learn",
+    "users_modules:no_parameters": "no parameters to learn",
     "users_modules:other_shape": r"answers with shape \(1, 5, 2\) where task 'sum' has \(1, 5, 1\)",
+    "users_modules:lazy": "'1.weight' is lazy",
+    "users_modules:complex_parameter": "'middle.phase' is complex",
     "users_modules:pair": "returns a tuple: its forward pass must return one tensor",
     "users_modules:number": "must be a function",
     "users_modules:dropuot": "has no 'dropuot': did you mean 'dropout'",

@@ -281,3 +281,20 @@ def test_a_fleet_holds_the_rows_of_the_splits() -> None:
     (_, (inputs, target)), *_ = fleet.tests.groups
     assert torch.equal(inputs[0], X[6:])
     assert torch.equal(target[0], X[6:] * 2)
+
+
+def test_a_task_that_draws_from_another_generator_is_refused() -> None:
+    @tasks.register
+    class Global(Task):
+        name = "global"
+        summary = "numbers from PyTorch's own generator"
+
+        def sample(self, count: int, *, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+            x = torch.randn(count, 4, 1)
+            return x, self.target(x)
+
+        def target(self, inputs: Tensor) -> Tensor:
+            return inputs
+
+    with pytest.raises(PosattnError, match="other samples for the same generator"):
+        Fleet([Trial(task="global", model=Positional(length=4), optimiser=Optimiser(steps=1))], device="cpu")

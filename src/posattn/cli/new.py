@@ -1,5 +1,6 @@
 """A first file for a task, a study or a program of one's own."""
 
+import importlib.util
 import keyword
 import os
 import re
@@ -40,6 +41,8 @@ def new_file(
     _check_name(kind, name)
     function = name.replace("-", "_")
     file = out or f"{function}.py"
+    taken = out is None and importlib.util.find_spec(function) is not None
+    require(not taken, f"'{file}' would hide the module '{function}' from Python here: name another file, --out FILE.")
     require(not os.path.lexists(file), f"'{file}' is there already: name another file, --out FILE, or remove it.")
     template = resources.files("posattn.cli").joinpath("templates", f"{kind}.py.txt").read_text(encoding="utf-8")
     class_name = "".join(part.capitalize() for part in name.split("-"))

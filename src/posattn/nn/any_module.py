@@ -31,7 +31,7 @@ class AnyModule(Architecture):
 
     First weights are those that the function draws from PyTorch's, NumPy's and Python's global generators, which are
     seeded for the call and put back after it. Every parameter that requires a gradient is learned, and weight decay
-    applies to all of them, as `torch.optim` does it.
+    applies to all of them, even to one that no loss depends on, which `torch.optim` would leave alone.
     """
 
     kind = "any-module"
@@ -87,9 +87,9 @@ class AnyModule(Architecture):
         return sizes.learned | sizes.kept
 
     def init(self, generator: torch.Generator | None) -> Params:
-        seed = int(torch.randint(2**62, (), generator=generator))
+        expected, seed = self.shapes(), int(torch.randint(2**62, (), generator=generator))
         held = {name: tensor.detach().clone() for name, tensor in _held(self._built(seed)).items()}
-        found, expected = {name: tuple(tensor.shape) for name, tensor in held.items()}, self.shapes()
+        found = {name: tuple(tensor.shape) for name, tensor in held.items()}
         for name in sorted(found.keys() | expected.keys()):
             require(
                 found.get(name) == expected.get(name),
@@ -127,11 +127,14 @@ class _Sizes:
 
 @lru_cache(256)
 def _sizes(architecture: AnyModule) -> _Sizes:
-    module = architecture.module()
+    module, factory = architecture.module(), architecture.factory
+    for name, held in _held(module).items():
+        lazy = isinstance(held, (nn.UninitializedParameter, nn.UninitializedBuffer))
+        require(not lazy, f"{factory}: '{name}' is lazy, and a trial has to know its size: give it.")
+        real = not (held.is_complex() and held.requires_grad)
+        require(real, f"{factory}: parameter '{name}' is complex, and fleets learn real numbers: use two real ones.")
     learned = {name: tuple(held.shape) for name, held in module.named_parameters() if held.requires_grad}
-    require(bool(learned), f"{architecture.factory} returns a module without parameters: there is nothing to learn.")
-    lazy = [name for name, held in module.named_parameters() if isinstance(held, nn.UninitializedParameter)]
-    require(not lazy, f"{architecture.factory}: parameter '{(*lazy, '')[0]}' is lazy, give its size.")
+    require(bool(learned), f"{factory} returns a module that has no parameters to learn.")
     kept = {name: tuple(held.shape) for name, held in _held(module).items() if name not in learned}
     return _Sizes(learned, kept)
 

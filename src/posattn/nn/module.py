@@ -253,8 +253,8 @@ def load(path: str | os.PathLike[str], *, trust: bool = False) -> Any:
         return model_of(architecture, tensors)
     require(
         trust,
-        f"'{path}' holds a module that '{architecture.factory}' makes: to import and call that function, load it with "
-        "trust=True.",
+        f"'{path}' holds a module that '{architecture.factory}' makes, and no command imports that. In Python, "
+        "posattn.load(path, trust=True) does.",
     )
     return architecture.with_weights(tensors)
 

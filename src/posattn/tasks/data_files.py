@@ -39,6 +39,8 @@ def columns(frame: "pd.DataFrame", target: str, inputs: Sequence[str] | None) ->
 
     checks.instance("frame", frame, pd.DataFrame, fix="pass a pandas frame, as pandas.read_csv('data.csv')")
     known = [str(name) for name in frame.columns]
+    twice = next((name for name in known if known.count(name) > 1), None)
+    require(twice is None, f"two columns are called '{twice}': give each a name of its own.")
     checks.choice("column", target, known)
     chosen = [name for name in known if name != target] if inputs is None else inputs
     chosen = checks.several("inputs", chosen, str, fix="give a list of columns, as ['width', 'height']")

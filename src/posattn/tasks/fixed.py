@@ -50,7 +50,7 @@ class Fixed(Task):
     splits: Mapping[str, Split] = field(
         default_factory=lambda: SHARES, compare=False, repr=False, metadata=FIXED | UNSCORED
     )
-    name: str = field(kw_only=True)
+    name: str = field(default="fixed", kw_only=True)
     summary: str = field(default="fixed data", kw_only=True)
     classes: int | None = field(default=None, kw_only=True, metadata=FIXED | UNSCORED)
     version: int = field(default=1, kw_only=True)

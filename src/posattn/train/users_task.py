@@ -39,6 +39,16 @@ def drawn_by(task: Any, count: int, options: dict[str, Any], generator: torch.Ge
     return inputs, target
 
 
+def check_repeatable(task: Any, first: list[Tensor], again: list[Tensor]) -> None:
+    """The same generator gives the same samples, or a trial would be another one every time."""
+    same = len(first) == len(again) and all(map(torch.equal, first, again))
+    require(
+        same,
+        f"task '{task.name}': sample{_at(task.sample)} gives other samples for the same generator: draw all numbers "
+        "from it, as torch.randn(…, generator=generator).",
+    )
+
+
 def check_scores(task: Any, prediction: Tensor, target: Tensor) -> None:
     """Loss and metric give one value for each replica, here two copies of a model's answer to one sample."""
     two = [tensor.expand(2, *tensor.shape).contiguous() for tensor in (prediction, target)]

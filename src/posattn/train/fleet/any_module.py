@@ -63,7 +63,7 @@ def chunk_size(trials: list[Trial], first: Params) -> int:
     *inputs, target = draw(task, samples, options, torch.Generator().manual_seed(0), two.values.dtype)
     passes = any_passes([trial] * 2, two, step=torch.zeros((), dtype=torch.int64), together=True)
     assert isinstance(passes, MappedPasses)
-    traced = passes.traced(0, tuple(x.expand(2, *x.shape) for x in inputs), target.expand(2, *target.shape))
+    traced = passes.traced(0, tuple(torch.stack([x, x]) for x in inputs), torch.stack([target, target]))
     return 1 if mean_numbers(traced) / 2 > LARGE else -(-len(trials) // torch.get_num_threads())
 
 

@@ -21,7 +21,7 @@ from posattn.train import identity
 from posattn.train.fleet.data import draw
 from posattn.train.runnable import Runnable
 from posattn.train.trial import Trial
-from posattn.train.users_task import check_scores
+from posattn.train.users_task import check_repeatable, check_scores, is_users
 
 Shapes = tuple[tuple[int, ...], ...]
 #: What trials must have in common, by the name of each part.
@@ -117,7 +117,9 @@ class _Options(dict[str, Any]):
 @cache
 def _tried(architecture: Architecture, task: Any, options: _Options) -> Shapes:
     generator = torch.Generator().manual_seed(0)
-    *inputs, target = draw(task, 1, dict(options), generator, torch.float32)
+    *inputs, target = drawn = draw(task, 1, dict(options), generator, torch.float32)
+    if is_users(task):
+        check_repeatable(task, drawn, draw(task, 1, dict(options), generator.manual_seed(0), torch.float32))
     prediction = answer = _answer(architecture, task, module_of(architecture, architecture.init(generator)), inputs)
     if not target.is_floating_point():  # one class of several: there must be a logit for each
         given = "vocabulary" if hasattr(architecture, "vocabulary") else "out_dim"

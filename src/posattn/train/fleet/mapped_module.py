@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 from torch.fx.experimental.proxy_tensor import make_fx
+from torch.overrides import TorchFunctionMode
 
 from posattn import devices, tasks, user_code
 from posattn.errors import PosattnError
@@ -23,6 +24,7 @@ from posattn.nn import importing
 from posattn.nn.any_module import AnyModule, seeded
 from posattn.nn.fast.mapped_functions import mapped_functions
 from posattn.nn.initial_weights import Params
+from posattn.train.fleet.module_states import hooked, states
 from posattn.train.fleet.own_randomness import OwnRandomness
 from posattn.train.fleet.parameters import FlatParameters
 from posattn.train.fleet.passes import Inputs
@@ -82,7 +84,9 @@ class MappedPasses:
         start, end = self.parameters.spans[chunk]
         drawn = OwnRandomness(self.keys[start:end], -1 - self.step)  # of no training step
         with self._explained(), drawn, mapped_functions(compiled=False):
-            return torch.vmap(self._evaluated, randomness="different")(self.parameters.chunks[chunk], *inputs)
+            return torch.vmap(self._evaluated, randomness="different")(
+                self.parameters.chunks[chunk], *(x.clone() for x in inputs)
+            )
 
     def state(self) -> Params:
         return {}
@@ -109,7 +113,8 @@ class MappedPasses:
 
         hook = self.module.register_forward_hook(look)
         try:
-            return self._called(self.module.train(), held, inputs)
+            with _NoHooks():
+                return self._called(self.module.train(), held, inputs)
         finally:
             hook.remove()
 
@@ -121,6 +126,9 @@ class MappedPasses:
         """The trace of a step, made shorter."""
         names, count, given = list(self.parameters.chunks[chunk]), len(inputs), self._given(chunk, inputs, target)
         with self._explained(), _watched() as drawn, _disorder() as found:
+            hook = hooked(self.module)
+            if hook is not None:
+                raise PosattnError(f"it has a hook on the gradient of '{hook}', which a fleet would not call")
             before = [tensor._version for tensor in given]
             graph = make_fx(self._step(names, count))(*given)
             for name, tensor, version in zip(names, given, before, strict=False):
@@ -128,14 +136,21 @@ class MappedPasses:
                     raise PosattnError(f"its forward pass changes the buffer '{name}'")
             if drawn() and self._varies(names, count, given):
                 raise PosattnError("its forward pass draws from a global generator of Python or NumPy")
+            self._check_forgetful(names, count, given)
         self.notes += [f"{self.model.factory}: {one}" for one in dict.fromkeys(found)]
         return simplified(graph)
 
+    def _check_forgetful(self, names: list[str], count: int, given: tuple[Tensor, ...]) -> None:
+        """A second pass must find the module's attributes as the first left them: a trace keeps what they were."""
+        before = states(self.module)
+        self._step(names, count)(*_one_sample(names, count, given))
+        for name, value in states(self.module).items():
+            if before.get(name) != value:
+                raise PosattnError(f"its forward pass changes its attribute '{name}', which all replicas share")
+
     def _varies(self, names: list[str], count: int, given: tuple[Tensor, ...]) -> bool:
         """Whether losses depend on the state of Python's and NumPy's global generators; type checkers draw, too."""
-        step, one = self._step(names, count), list(given)
-        for place in range(len(names), len(names) + count + 1):
-            one[place] = one[place][:, :1]
+        step, one = self._step(names, count), _one_sample(names, count, given)
         found = []
         for seed in range(SEEDS):
             with seeded(seed):
@@ -186,6 +201,21 @@ class MappedPasses:
                     raise
                 reason = reason_of(error, self.module)
                 raise PosattnError(f"{self.model.factory} cannot train as a fleet: {reason}. {WAY_OUT}") from error
+
+
+def _one_sample(names: list[str], count: int, given: tuple[Tensor, ...]) -> list[Tensor]:
+    """What a step is given, with one sample of the batch."""
+    places = range(len(names), len(names) + count + 1)
+    return [tensor[:, :1].clone() if place in places else tensor for place, tensor in enumerate(given)]
+
+
+class _NoHooks(TorchFunctionMode):
+    """Refuse hooks on tensors inside a forward pass: mapped, they would not be called."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is Tensor.register_hook:
+            raise PosattnError("its forward pass puts a hook on a tensor's gradient")
+        return func(*args, **kwargs or {})
 
 
 def _shapes(inputs: Inputs, target: Tensor) -> tuple[Any, ...]:

@@ -64,19 +64,24 @@ def _draws_nothing(func: Any, args: Any, kwargs: Any) -> bool:
 class OwnRandomness(TorchDispatchMode):
     """While it is active, whatever is drawn is drawn from the replicas' streams.
 
-    Axis 0 of all tensors counts replicas; with `single`, there is one replica and no such axis.
+    Axis 0 of all tensors counts replicas; with `single`, there is one replica and no such axis. Draws that have no
+    stream are refused, or, with `others`, left to PyTorch's own generator.
     """
 
-    def __init__(self, keys: Tensor, step: Tensor, *, single: bool = False) -> None:
+    def __init__(self, keys: Tensor, step: Tensor, *, single: bool = False, others: bool = False) -> None:
         super().__init__()
-        self.keys, self.step, self.single, self.number = keys, step, single, 0
+        self.keys, self.step, self.single, self.others, self.number = keys, step, single, others, 0
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         replaced = DRAWN.get(func)
         if replaced is not None:
             return replaced(self, *args, **kwargs)
-        if torch.Tag.nondeterministic_seeded in func.tags and not _draws_nothing(func, args, kwargs):
+        if (
+            not self.others
+            and torch.Tag.nondeterministic_seeded in func.tags
+            and not _draws_nothing(func, args, kwargs)
+        ):
             raise PosattnError(
                 f"it draws random numbers by {func}, for which a fleet has no stream per replica: use nn.Dropout, "
                 "torch.rand_like or torch.randn_like"

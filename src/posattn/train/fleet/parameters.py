@@ -56,7 +56,7 @@ class FlatParameters:
     def view(self, flat: Tensor, name: str) -> Tensor:
         """One parameter of all replicas, as a view of a flat buffer."""
         shape, start = self.shapes[name], self.offsets[name]
-        return flat[:, start : start + math.prod(shape)].unflatten(1, shape)
+        return flat[:, start : start + math.prod(shape)].unflatten(1, shape) if shape else flat[:, start]
 
     def _own(self, flat: Tensor, name: str, replica: int) -> Tensor:
         """What a replica has of one parameter: all of it, or a corner where others are wider."""
