@@ -5,25 +5,22 @@ of both is one flat list of tensor operations, which is made shorter (`simplify`
 bookkeeping of gradients is left. On a GPU it is captured like every other fleet's step, compiled before if that pays.
 """
 
-import random
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 from torch.fx.experimental.proxy_tensor import make_fx
-from torch.overrides import TorchFunctionMode
 
-from posattn import devices, tasks, user_code
+from posattn import devices, tasks
 from posattn.errors import PosattnError
-from posattn.nn import importing
 from posattn.nn.any_module import AnyModule, seeded
 from posattn.nn.fast.mapped_functions import mapped_functions
 from posattn.nn.initial_weights import Params
+from posattn.train.fleet.mapping_checks import NoHooks, disorder, fixed_order, reason_of, watched
 from posattn.train.fleet.module_states import hooked, states
 from posattn.train.fleet.own_randomness import OwnRandomness
 from posattn.train.fleet.parameters import FlatParameters
@@ -71,7 +68,7 @@ class MappedPasses:
 
     def gradient(self, chunk: int, inputs: Inputs, target: Tensor) -> tuple[Tensor, list[Tensor | None]]:
         traced, given = self._traces[_shapes(inputs, target)], self._given(chunk, inputs, target)
-        with torch.no_grad(), _fixed_order():
+        with torch.no_grad(), fixed_order():
             loss, *grads = traced(*given)
         return loss, grads
 
@@ -113,7 +110,7 @@ class MappedPasses:
 
         hook = self.module.register_forward_hook(look)
         try:
-            with _NoHooks():
+            with NoHooks():
                 return self._called(self.module.train(), held, inputs)
         finally:
             hook.remove()
@@ -125,7 +122,7 @@ class MappedPasses:
     def traced(self, chunk: int, inputs: Inputs, target: Tensor) -> torch.fx.GraphModule:
         """The trace of a step, made shorter."""
         names, count, given = list(self.parameters.chunks[chunk]), len(inputs), self._given(chunk, inputs, target)
-        with self._explained(), _watched() as drawn, _disorder() as found:
+        with self._explained(), watched() as drawn, disorder() as found:
             hook = hooked(self.module)
             if hook is not None:
                 raise PosattnError(f"it has a hook on the gradient of '{hook}', which a fleet would not call")
@@ -209,71 +206,6 @@ def _one_sample(names: list[str], count: int, given: tuple[Tensor, ...]) -> list
     return [tensor[:, :1].clone() if place in places else tensor for place, tensor in enumerate(given)]
 
 
-class _NoHooks(TorchFunctionMode):
-    """Refuse hooks on tensors inside a forward pass: mapped, they would not be called."""
-
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if func is Tensor.register_hook:
-            raise PosattnError("its forward pass puts a hook on a tensor's gradient")
-        return func(*args, **kwargs or {})
-
-
 def _shapes(inputs: Inputs, target: Tensor) -> tuple[Any, ...]:
     """What decides which trace a batch takes; the first axis counts replicas."""
     return tuple((tuple(one.shape), one.dtype) for one in (*inputs, target))
-
-
-def reason_of(error: Exception, module: nn.Module) -> str:
-    """Why a module cannot be mapped, in words of its author where they are known."""
-    parts = list(module.modules())
-    running = [one for one in parts if isinstance(one, nn.modules.batchnorm._NormBase) and one.track_running_stats]
-    if module.training and running:
-        return "batch norm changes its running means while it trains (nn.GroupNorm and nn.LayerNorm work)"
-    recurrent = next((type(one).__name__ for one in parts if isinstance(one, nn.RNNBase)), None)
-    if recurrent is not None:
-        return f"PyTorch has no rule for nn.{recurrent} with many weights at once (steps written out in Python work)"
-    if "data-dependent control flow" in str(error) or "aten::_local_scalar_dense" in str(error):
-        return f"what it does depends on values that it computes ({user_code.failed_at(error)})"
-    if "inplace arithmetic" in str(error):
-        return f"it writes into a tensor that all replicas share ({user_code.failed_at(error)})"
-    return str(error).rstrip(".") if isinstance(error, PosattnError) else importing.blame(error)
-
-
-@contextmanager
-def _watched() -> Iterator[Callable[[], bool]]:
-    """Notice draws from the generators of Python and NumPy: a trace would keep what was drawn once."""
-
-    def states() -> tuple[Any, ...]:
-        return random.getstate(), str(np.random.get_state())
-
-    before = states()
-    yield lambda: states() != before
-
-
-@contextmanager
-def _fixed_order() -> Iterator[None]:
-    """Have cuDNN choose among algorithms that add up in a fixed order, so that a run can be repeated bit for bit."""
-    before = torch.backends.cudnn.deterministic
-    torch.backends.cudnn.deterministic = True
-    try:
-        yield
-    finally:
-        torch.backends.cudnn.deterministic = before
-
-
-@contextmanager
-def _disorder() -> Iterator[list[str]]:
-    """Collect what PyTorch says of operations that add up in no fixed order on a GPU."""
-    found: list[str] = []
-    before = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        torch.use_deterministic_algorithms(True, warn_only=True)
-        try:
-            yield found
-        finally:
-            torch.use_deterministic_algorithms(before[0], warn_only=before[1])
-    for warning in caught:
-        name = str(warning.message).partition(" does not have a deterministic")[0]
-        if name != str(warning.message):
-            found.append(f"{name} adds up in no fixed order: a run that is interrupted may end with other last bits")
