@@ -143,13 +143,13 @@ def _terms(node: Node) -> list[Node]:
 def _one_product(graph: Graph, node: Node, terms: list[Node]) -> Node | None:
     """Σ (Aᵢᵀ·Bᵢ) or Σ (Aᵢᵀ·Bᵢ)ᵀ, with the sum over the rows of Aᵢ and Bᵢ, as one product of tall matrices."""
     turned = all(_is_transpose(term) for term in terms)
-    products = [term.args[0] if turned else term for term in terms]
+    products: list[Any] = [term.args[0] if turned else term for term in terms]
     if not all(isinstance(one, Node) and one.target is aten.bmm.default for one in products):
         return None
-    lefts = [one.args[0] for one in products]  # type: ignore[union-attr]
+    lefts = [one.args[0] for one in products]
     if not all(_is_transpose(left) for left in lefts):
         return None
-    tall = [[left.args[0] for left in lefts], [one.args[1] for one in products]]  # type: ignore[union-attr]
+    tall = [[left.args[0] for left in lefts], [one.args[1] for one in products]]
     if not all(isinstance(part, Node) and len(shape(part) or ()) == 3 for side in tall for part in side):
         return None
     with graph.inserting_before(node):
@@ -160,16 +160,21 @@ def _one_product(graph: Graph, node: Node, terms: list[Node]) -> Node | None:
 
 def _one_sum(graph: Graph, node: Node, terms: list[Node]) -> Node | None:
     """Σ of the column sums of Bᵢ as one column sum of tall B."""
-    sums = [term.args[0] if term.target in VIEWS else term for term in terms]
-    for one in sums:
-        columns = isinstance(one, Node) and one.target is aten.sum.dim_IntList and list(one.args[1]) == [1]  # type: ignore[arg-type]
-        if not columns or not isinstance(one.args[0], Node) or len(shape(one.args[0]) or ()) != 3:  # type: ignore[union-attr]
-            return None
-    parts = [one.args[0] for one in sums]  # type: ignore[union-attr]
+    sums: list[Any] = [term.args[0] if term.target in VIEWS else term for term in terms]
+    if not all(_is_column_sum(one) for one in sums):
+        return None
+    parts = [one.args[0] for one in sums]
     with graph.inserting_before(node):
         joined = _called(graph, aten.cat.default, parts, 1)
         found = _called(graph, aten.sum.dim_IntList, joined, [1], True)
         return _called(graph, aten.view.default, found, list(shape(node) or ()))
+
+
+def _is_column_sum(node: Any) -> bool:
+    """Whether a node sums the rows of a stack of matrices."""
+    is_one = isinstance(node, Node) and node.target is aten.sum.dim_IntList
+    given: Any = node.args if is_one else ((), ())
+    return is_one and list(given[1]) == [1] and isinstance(given[0], Node) and len(shape(given[0]) or ()) == 3
 
 
 def _is_transpose(node: Any) -> bool:
