@@ -1,0 +1,1 @@
+"""Proofs that a compiled model computes its program, and the program its specification, for every input."""
