@@ -1,0 +1,129 @@
+"""Step 4, one layer: how far the model's own sums can be from exact ones, for any order of summation.
+
+A sum of k terms that can differ from 0 is off by at most k·u/(1 − k·u)·Σ|term| in any order, with or without fused
+multiply-add, u being half the distance from 1 to the next number. It is off by less where
+
+    one term, times a power of two           not at all
+    two terms, times powers of two           half a last place of the result, as one addition is
+    all terms multiples of a power of two g, not at all, as every partial sum has at most p bits
+      and Σ|term| ≤ 2ᵖ·g
+
+and a ReLU whose sum stays below 0 by more than its own error is exactly 0. A number that is carried on, relu(x) −
+relu(−x), is one term: one of the two is 0. Where x itself is off by e, both can be up to 2e for an x near 0, and adding
+the smaller one is off by no more than itself. Numbers below the smallest normal one are
+kept (IEEE 754): only products lose bits there, by at most the smallest number.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
+from typing import NamedTuple
+
+from posattn.compile.lowering.lattice import Lattice
+from posattn.compile.proof.layer_weights import Column, LayerWeights
+from posattn.compile.proof.precision import Precision, is_power, power_below
+from posattn.compile.proof.values import NONE, Undecided, Value
+
+
+class Term(NamedTuple):
+    """A number in the model: the range of what exact sums give, how far it is off, what divides it (0: not known)."""
+
+    low: Fraction
+    high: Fraction
+    error: Fraction
+    grain: Fraction
+    of: frozenset[tuple[int, Fraction]] = frozenset()  # a hidden unit: what its sum is made of
+
+    @property
+    def reach(self) -> Fraction:
+        return max(abs(self.low), abs(self.high))
+
+
+ZERO = Term(NONE, NONE, NONE, NONE)
+
+
+def term(value: Value) -> Term:
+    """A number that the model holds: it may be off from the program's, but it is what it is."""
+    grain = NONE
+    if isinstance(value.lattice, Lattice) and not (value.error or value.meant):
+        parts = [power_below(part) for part in value.lattice if part]
+        grain = min(parts, default=NONE)
+    margin = value.error
+    return Term(value.low - margin, value.high + margin, NONE, grain)
+
+
+#: Whether a hidden unit's exact sum stays at or below minus an error, for all inputs: level, unit, error.
+Stays = Callable[[int, int, Fraction], bool]
+
+
+def layer_rounding(
+    layer: LayerWeights,
+    own: Sequence[Term],
+    read: Mapping[int, Sequence[Term]],
+    *,
+    reaches: Mapping[int, Fraction],
+    precision: Precision,
+    stays: Stays,
+) -> list[Fraction]:
+    """How far every dimension of the next state is off from exact sums. `reaches`: their exact size, where known."""
+    value = [
+        add(column, read.get(layer.head_of(number), ()), precision) if layer.head_of(number) in read else ZERO
+        for number, column in enumerate(layer.value)
+    ]
+    state = [*own, *(add(column, value, precision) for column in layer.output)]
+    for level, matrix in enumerate(layer.mlp[:-1]):
+        sums = [add(column, state, precision) for column in matrix]
+        state = [_relu(found, stays, level, unit) for unit, found in enumerate(sums)]
+    return [
+        add(column, state, precision, reach=reaches.get(number)).error for number, column in enumerate(layer.mlp[-1])
+    ]
+
+
+def _relu(of: Term, stays: Stays, level: int, unit: int) -> Term:
+    if of.high + of.error <= 0 or (of.low < 0 and stays(level, unit, of.error)):
+        return ZERO
+    return of._replace(low=max(of.low, NONE), high=max(of.high, NONE))
+
+
+def add(column: Column, terms: Sequence[Term], precision: Precision, *, reach: Fraction | None = None) -> Term:
+    """Σ weight·term as the model computes it. `reach`: the largest size of the exact sum, where more is known of it."""
+    present = {row: w for row, w in column.items() if terms[row].reach or terms[row].error}
+    if not present:
+        return ZERO
+    parts = _carried([(w, terms[row]) for row, w in present.items()])
+    low = sum((min(w * t.low, w * t.high) for w, t in parts), NONE)
+    high = sum((max(w * t.low, w * t.high) for w, t in parts), NONE)
+    size = sum((abs(w) * (t.reach + t.error) for w, t in parts), NONE)
+    carried = sum((abs(w) * t.error for w, t in parts), NONE)
+    if size * 2 > precision.largest:
+        raise Undecided(f"a sum of up to {float(size):.3g} can overflow {precision.name}")
+    grain = min(power_below(w) * t.grain for w, t in parts)
+    powers = all(is_power(w) for w, _ in parts)
+    kept = powers and all(abs(w) >= 1 for w, _ in parts)
+    largest = max(-low, high) if reach is None else min(reach, max(-low, high))
+    count = len(parts)
+    off = NONE
+    if carried or grain < precision.smallest or size > grain * (1 << precision.bits):
+        if powers and count <= 2:
+            off = NONE if count == 1 else precision.rounding(largest + carried)
+        else:
+            share = (count - 1 if powers else count) * precision.unit
+            off = share / (1 - share) * size
+        if not kept:  # a product below the smallest normal number
+            off += count * precision.smallest
+    return Term(low, high, carried + off, NONE if carried + off else grain, frozenset(present.items()))
+
+
+def _carried(parts: list[tuple[Fraction, Term]]) -> list[tuple[Fraction, Term]]:
+    """The same terms, with w·relu(x) − w·relu(−x) as w·x."""
+    left = dict(enumerate(parts))
+    found = []
+    while left:
+        number, (weight, one) = left.popitem()
+        opposite = frozenset((row, -w) for row, w in one.of)
+        pair = next((k for k, (w, t) in left.items() if one.of and w == -weight and t.of == opposite), None)
+        if pair is not None:
+            _, other = left.pop(pair)
+            off = one.error + other.error + 2 * max(one.error, other.error)
+            one = Term(-other.high, one.high, off, min(one.grain, other.grain))
+        found.append((weight, one))
+    return found

@@ -1,0 +1,156 @@
+"""A layer and its round as formulas for z3: the same variables on both sides, and every number an exact fraction."""
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+from posattn.compile.expressions import Expression, tree
+from posattn.compile.proof.layer_weights import Column, LayerWeights
+from posattn.compile.proof.values import Undecided, Value
+from posattn.errors import missing_extra
+
+try:
+    import z3
+except ImportError:  # the core compiles and verifies without it
+    z3 = None
+
+#: Where a value is read: the number of a node within its view (0: the node itself), and the register.
+Atom = tuple[int, str]
+
+
+def solver() -> Any:
+    """The z3 module."""
+    if z3 is None:
+        raise missing_extra("proving", "proof")
+    return z3
+
+
+class Variables(NamedTuple):
+    """What stands for every atom, and what is known of the variables."""
+
+    terms: dict[Atom, Any]
+    given: list[Any]
+
+
+def variables(atoms: Mapping[Atom, Value], constants: set[Atom], margins: Mapping[Atom, Fraction]) -> Variables:
+    """Values on a lattice are offset + step·k for a whole k; others any number in their range, widened by a margin."""
+    terms: dict[Atom, Any] = {}
+    given: list[Any] = []
+    for number, (atom, value) in enumerate(atoms.items()):
+        margin = margins[atom]
+        if atom in constants:
+            terms[atom] = real(value.low)
+        elif value.lattice is None:
+            terms[atom] = z3.Real(f"v{number}")
+            given += [terms[atom] >= real(value.low - margin), terms[atom] <= real(value.high + margin)]
+        else:
+            offset, step = value.lattice
+            point = real(offset)
+            if step:
+                point = real(offset) + real(step) * z3.ToReal(z3.Int(f"k{number}"))
+                given += [point >= real(value.low), point <= real(value.high)]
+            if margin:
+                off = z3.Real(f"e{number}")
+                given += [off >= real(-margin), off <= real(margin)]
+                point = point + off
+            terms[atom] = point
+    return Variables(terms, given)
+
+
+def real(number: Fraction) -> Any:
+    return z3.RealVal(f"{number.numerator}/{number.denominator}")
+
+
+class Network(NamedTuple):
+    """A layer's MLP as formulas: what each hidden unit adds up to before its ReLU, and the outputs; 0 is None."""
+
+    hidden: list[list[Any]]
+    outputs: list[Any]
+
+
+def network(layer: LayerWeights, own: Sequence[Any], read: Mapping[int, Sequence[Any]]) -> Network:
+    """The layer at one node. `own`, `read[head]`: a formula for every dimension of the state that it may read."""
+    value = [
+        _sum(column, read[layer.head_of(number)]) if layer.head_of(number) in read else None
+        for number, column in enumerate(layer.value)
+    ]
+    arrived = [_sum(column, value) for column in layer.output]
+    state: list[Any] = [*own, *arrived]
+    hidden = []
+    for matrix in layer.mlp[:-1]:
+        sums = [_sum(column, state) for column in matrix]
+        hidden.append(sums)
+        state = [None if s is None else z3.If(s > 0, s, real(Fraction(0))) for s in sums]
+    return Network(hidden, [_sum(column, state) for column in layer.mlp[-1]])
+
+
+def _sum(column: Column, terms: Sequence[Any]) -> Any:
+    held = [
+        terms[row] if weight == 1 else real(weight) * terms[row]
+        for row, weight in column.items()
+        if terms[row] is not None
+    ]
+    if not held:
+        return None
+    return held[0] if len(held) == 1 else z3.Sum(held)
+
+
+class Formulas:
+    """Expressions of a program as formulas, and the decisions that they take on the way."""
+
+    def __init__(self, words: Mapping[str, Any]) -> None:
+        self.words = words
+        self.known: dict[Expression, Any] = {}
+        self.decisions: dict[str, Any] = {}  # by what they print as: the same decision is taken once
+
+    def of(self, expression: Expression) -> Any:
+        if expression not in self.known:
+            self.known[expression] = self._of(expression)
+        return self.known[expression]
+
+    def _of(self, expression: Expression) -> Any:
+        zero, one_ = real(Fraction(0)), real(Fraction(1))
+        match expression:
+            case tree.Word(name):
+                return self.words[name]
+            case tree.Constant(value):
+                return real(Fraction(value))
+            case tree.Sum(terms):
+                return z3.Sum([self.of(term) for term in terms])
+            case tree.Scaled(factor, of):
+                return real(Fraction(factor)) * self.of(of)
+            case tree.Product(one, other):
+                return self._product(z3.simplify(self.of(one)), z3.simplify(self.of(other)), expression)
+            case tree.Relu(of):
+                held = self.of(of)
+                return z3.If(held > 0, held, zero)
+            case tree.Minimum(one, other):
+                a, b = self.of(one), self.of(other)
+                return z3.If(a <= b, a, b)
+            case tree.Maximum(one, other):
+                a, b = self.of(one), self.of(other)
+                return z3.If(a >= b, a, b)
+            case tree.Gate(of, shut):
+                return z3.If(self._decision(self.of(shut) > 0), zero, self.of(of))
+            case tree.Select(bit, _, one, other):
+                return z3.If(self._decision(self.of(bit) == 1), self.of(one), self.of(other))
+            case tree.Exchange(own, other, upper, _):
+                a, b = self.of(own), self.of(other)
+                return z3.If(self._decision(self.of(upper) == 1), z3.If(a >= b, a, b), z3.If(a <= b, a, b))
+            case tree.Positive(of, grid):
+                return z3.If(self._decision(self.of(of) > real(Fraction(grid) / 2)), one_, zero)
+            case tree.Equal(one, other, grid):
+                apart, half = self.of(one) - self.of(other), real(Fraction(grid) / 2)
+                return z3.If(self._decision(z3.And(apart < half, -apart < half)), one_, zero)
+        raise Undecided(f"{expression} is not piecewise linear, and there is no bound on its fit")
+
+    def _product(self, one: Any, other: Any, whole: Expression) -> Any:
+        if not (z3.is_rational_value(one) or z3.is_rational_value(other)):
+            raise Undecided(f"{whole} multiplies two values that both depend on the input")
+        return one * other
+
+    def _decision(self, condition: Any) -> Any:
+        found = z3.simplify(condition)
+        if not (z3.is_true(found) or z3.is_false(found)):
+            self.decisions[found.sexpr()] = found
+        return found
