@@ -11,13 +11,13 @@ from torch import Tensor
 from posattn.compile.expressions import Expression, Word
 from posattn.compile.lowering.register_bounds import needed_registers
 from posattn.compile.program import Program
-from posattn.compile.proof.attention import prove_selection
-from posattn.compile.proof.findings import Finding, Outcome, OutOfTime, TimeLimit
-from posattn.compile.proof.layer_weights import LayerWeights, layer_weights
-from posattn.compile.proof.layers import Layer, Prover, next_state
+from posattn.compile.proof.findings import OutOfTime, TimeLimit
+from posattn.compile.proof.kinds import Communication, Kind
+from posattn.compile.proof.layer_weights import Cone, LayerWeights
+from posattn.compile.proof.layers import Prover
 from posattn.compile.proof.precision import Precision
 from posattn.compile.proof.states import Table, first_state
-from posattn.compile.proof.values import NONE, Undecided
+from posattn.compile.proof.values import Undecided
 from posattn.compile.rounds import Round
 
 
@@ -68,12 +68,8 @@ def prove_layers(model: Model, reads: list, layers: Sequence[LayerWeights], two:
         found.different = f"{len(layers)} layers for {len(rounds)} rounds"
         return found
     live = needed_registers(program, rounds)
-    places = {name: place for place, name in enumerate(model.registers)}
     added = [name for name in model.registers if name not in program.registers]
-    later: list[set[str]] = [set()]
-    for weights in reversed(layers):
-        rows = weights.own.union(*weights.read.values())
-        later.insert(0, later[0] | {name for name in added if places[name] in rows})
+    later = _read_later(layers, added, model.registers)
     table, prover = Table(), Prover(model.precision, model.fits)
     number = 0
     try:
@@ -83,29 +79,22 @@ def prove_layers(model: Model, reads: list, layers: Sequence[LayerWeights], two:
         )  # fmt: skip
         state, constants = ends.state, set(ends.constants)
         for number, (weights, round_) in enumerate(zip(layers, rounds, strict=True)):
+            seen = Communication(reads[number], round_, program.nodes, model.registers, state, constants)
             after = [name for name in program.registers if name in live[number + 1]]
             updates = {name: round_.update.get(name, Word(name)) for name in after}
             updates |= {name: Word(name) for name in sorted(later[number + 1])}
-            layer = Layer(number, weights, reads[number], round_, updates, program.nodes, places, state, constants)
-            kinds = layer.kinds(table)
-            for apart in (False, True):
-                try:
-                    with two as limit:
-                        found.different = next((d for d in (prover.equal(layer, k, limit) for k in kinds) if d), "")
-                    if not found.different:
-                        break
-                except Undecided:
-                    if apart:
-                        raise
-                if apart:
-                    break
-                kinds = layer.kinds(table, apart=True)
-            if found.different:
-                found.different = f"layer {number}: {found.different}"
-                return found
-            with four as limit:
-                pairs = [(kind, prover.errors(layer, kind, limit)) for kind in kinds]
-                state = next_state(layer, pairs, table, prover)
+            state = {}
+            for name, update in updates.items():
+                cone = weights.cone(model.registers.index(name))
+                with two as limit:
+                    kinds, found.different = _compared(prover, seen, cone, update, table, limit)
+                if found.different:
+                    found.different = f"layer {number}, register '{name}', {found.different}"
+                    return found
+                with four as limit:
+                    state[name] = np.zeros(len(reads[number][0]), dtype=np.int64)
+                    for kind in kinds:
+                        state[name][kind.nodes] = prover.after(cone, kind, table, limit)
             constants = constants - set(round_.update)
             found.layers += 1
         found.bound = max(
@@ -117,3 +106,33 @@ def prove_layers(model: Model, reads: list, layers: Sequence[LayerWeights], two:
         found.late = f"layer {number}"
     found.distinct = len(prover.shown)
     return found
+
+
+def _read_later(layers: Sequence[LayerWeights], added: Sequence[str], registers: Sequence[str]) -> list[set[str]]:
+    """The registers of the compiler's own that are read: by a layer or after it, for each layer and after the last."""
+    later: list[set[str]] = [set()]
+    for weights in reversed(layers):
+        rows = {row for dimension in range(weights.width) for _, row in weights.cone(dimension).inputs}
+        later.insert(0, later[0] | {name for name in added if registers.index(name) in rows})
+    return later
+
+
+def _compared(
+    prover: Prover, seen: Communication, cone: Cone, update: Expression, table: Table, limit: TimeLimit
+) -> tuple[list[Kind], str]:
+    """The kinds of nodes for which the layer is its round, and the first difference, if there is one.
+
+    Nodes that look alike are taken together first. Where that fails, all that differ in what is known are looked at by
+    themselves.
+    """
+    for apart in (False, True):
+        kinds = seen.kinds(cone, update, table, apart=apart)
+        try:
+            different = next((d for d in (prover.difference(cone, kind, limit) for kind in kinds) if d), "")
+        except Undecided:
+            if apart:
+                raise
+            continue
+        if not different or apart:
+            return kinds, different
+    raise AssertionError

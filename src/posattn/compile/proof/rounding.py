@@ -14,12 +14,12 @@ the smaller one is off by no more than itself. Numbers below the smallest normal
 kept (IEEE 754): only products lose bits there, by at most the smallest number.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import NamedTuple
 
 from posattn.compile.lowering.lattice import Lattice
-from posattn.compile.proof.layer_weights import Column, LayerWeights
+from posattn.compile.proof.layer_weights import Column, Cone
 from posattn.compile.proof.precision import Precision, is_power, power_below
 from posattn.compile.proof.values import NONE, Undecided, Value
 
@@ -41,41 +41,30 @@ class Term(NamedTuple):
 ZERO = Term(NONE, NONE, NONE, NONE)
 
 
-def term(value: Value) -> Term:
-    """A number that the model holds: it may be off from the program's, but it is what it is."""
+def term(value: Value, *, exact: bool) -> Term:
+    """A number that the model holds. It may be off from the program's, unless it is `exact`, but it is what it is."""
+    if exact:
+        return Term(value.low, value.high, NONE, power_below(value.low))
     grain = NONE
     if isinstance(value.lattice, Lattice) and not (value.error or value.meant):
-        parts = [power_below(part) for part in value.lattice if part]
-        grain = min(parts, default=NONE)
-    margin = value.error
-    return Term(value.low - margin, value.high + margin, NONE, grain)
+        grain = min((power_below(part) for part in value.lattice if part), default=NONE)
+    return Term(value.low - value.error, value.high + value.error, NONE, grain)
 
 
 #: Whether a hidden unit's exact sum stays at or below minus an error, for all inputs: level, unit, error.
 Stays = Callable[[int, int, Fraction], bool]
 
 
-def layer_rounding(
-    layer: LayerWeights,
-    own: Sequence[Term],
-    read: Mapping[int, Sequence[Term]],
-    *,
-    reaches: Mapping[int, Fraction],
-    precision: Precision,
-    stays: Stays,
-) -> list[Fraction]:
-    """How far every dimension of the next state is off from exact sums. `reaches`: their exact size, where known."""
-    value = [
-        add(column, read.get(layer.head_of(number), ()), precision) if layer.head_of(number) in read else ZERO
-        for number, column in enumerate(layer.value)
-    ]
-    state = [*own, *(add(column, value, precision) for column in layer.output)]
-    for level, matrix in enumerate(layer.mlp[:-1]):
+def own_rounding(
+    cone: Cone, inputs: Sequence[Term], *, reach: Fraction, precision: Precision, stays: Stays
+) -> Fraction:
+    """How far a register's next value is off from exact sums of the same numbers. `reach`: the size of the exact one."""
+    value = [add(column, inputs, precision) for column in cone.value]
+    state = [*inputs[: cone.own], *(add(column, value, precision) for column in cone.output)]
+    for level, matrix in enumerate(cone.mlp[:-1]):
         sums = [add(column, state, precision) for column in matrix]
         state = [_relu(found, stays, level, unit) for unit, found in enumerate(sums)]
-    return [
-        add(column, state, precision, reach=reaches.get(number)).error for number, column in enumerate(layer.mlp[-1])
-    ]
+    return add(cone.mlp[-1][0], state, precision, reach=reach).error
 
 
 def _relu(of: Term, stays: Stays, level: int, unit: int) -> Term:
@@ -118,7 +107,7 @@ def _carried(parts: list[tuple[Fraction, Term]]) -> list[tuple[Fraction, Term]]:
     left = dict(enumerate(parts))
     found = []
     while left:
-        number, (weight, one) = left.popitem()
+        _, (weight, one) = left.popitem()
         opposite = frozenset((row, -w) for row, w in one.of)
         pair = next((k for k, (w, t) in left.items() if one.of and w == -weight and t.of == opposite), None)
         if pair is not None:

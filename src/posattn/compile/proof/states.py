@@ -17,16 +17,19 @@ from posattn.compile.proof.values import NONE, Undecided, Value, number
 
 
 class Table:
-    """Values by number."""
+    """Values by number, and what they look like from afar: 0 any number, 1 on a lattice, else one of a kind, as 0 is."""
 
     def __init__(self) -> None:
         self.values: list[Value] = []
         self.places: dict[Value, int] = {}
+        self.looks: list[int] = []
 
     def place(self, value: Value) -> int:
         if value not in self.places:
-            self.places[value] = len(self.values)
+            place = self.places[value] = len(self.values)
             self.values.append(value)
+            zero = value == number(NONE)
+            self.looks.append(place + 2 if zero else int(value.lattice is not None))
         return self.places[value]
 
 
@@ -57,7 +60,11 @@ def first_state(
     Registers that nothing depends on (not in `live`) are left out. A sink, the node behind the program's, holds 0.
     """
     encoder = weights["encoder_weight"].detach().cpu().double().numpy()
-    given = weights["constants"].detach().cpu().double().numpy() if "constants" in weights else np.zeros((len(weights["encoding"]), 0))
+    given = (
+        weights["constants"].detach().cpu().double().numpy()
+        if "constants" in weights
+        else np.zeros((len(weights["encoding"]), 0))
+    )
     nodes, inputs = len(weights["encoding"]), len(program.inputs)
     state: State = {}
     constants: set[str] = set()

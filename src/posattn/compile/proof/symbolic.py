@@ -5,7 +5,7 @@ from fractions import Fraction
 from typing import Any, NamedTuple
 
 from posattn.compile.expressions import Expression, tree
-from posattn.compile.proof.layer_weights import Column, LayerWeights
+from posattn.compile.proof.layer_weights import Column, Cone
 from posattn.compile.proof.values import Undecided, Value
 from posattn.errors import missing_extra
 
@@ -13,9 +13,6 @@ try:
     import z3
 except ImportError:  # the core compiles and verifies without it
     z3 = None
-
-#: Where a value is read: the number of a node within its view (0: the node itself), and the register.
-Atom = tuple[int, str]
 
 
 def solver() -> Any:
@@ -26,23 +23,23 @@ def solver() -> Any:
 
 
 class Variables(NamedTuple):
-    """What stands for every atom, and what is known of the variables."""
+    """What stands for every value, and what is known of the variables in it."""
 
-    terms: dict[Atom, Any]
+    terms: list[Any]
     given: list[Any]
 
 
-def variables(atoms: Mapping[Atom, Value], constants: set[Atom], margins: Mapping[Atom, Fraction]) -> Variables:
-    """Values on a lattice are offset + step·k for a whole k; others any number in their range, widened by a margin."""
-    terms: dict[Atom, Any] = {}
+def variables(values: Sequence[Value], margins: Sequence[Fraction]) -> Variables:
+    """Values on a lattice are offset + step·k for a whole k; others any number in their range. Both widened by margins."""
+    terms: list[Any] = []
     given: list[Any] = []
-    for number, (atom, value) in enumerate(atoms.items()):
-        margin = margins[atom]
-        if atom in constants:
-            terms[atom] = real(value.low)
+    for number, (value, margin) in enumerate(zip(values, margins, strict=True)):
+        if value.fixed and not margin:
+            terms.append(real(value.low))
         elif value.lattice is None:
-            terms[atom] = z3.Real(f"v{number}")
-            given += [terms[atom] >= real(value.low - margin), terms[atom] <= real(value.high + margin)]
+            free = z3.Real(f"v{number}")
+            given += [free >= real(value.low - margin), free <= real(value.high + margin)]
+            terms.append(free)
         else:
             offset, step = value.lattice
             point = real(offset)
@@ -53,7 +50,7 @@ def variables(atoms: Mapping[Atom, Value], constants: set[Atom], margins: Mappin
                 off = z3.Real(f"e{number}")
                 given += [off >= real(-margin), off <= real(margin)]
                 point = point + off
-            terms[atom] = point
+            terms.append(point)
     return Variables(terms, given)
 
 
@@ -62,26 +59,21 @@ def real(number: Fraction) -> Any:
 
 
 class Network(NamedTuple):
-    """A layer's MLP as formulas: what each hidden unit adds up to before its ReLU, and the outputs; 0 is None."""
+    """A cone as formulas: what each hidden unit adds up to before its ReLU, and the output; 0 is None."""
 
     hidden: list[list[Any]]
-    outputs: list[Any]
+    output: Any
 
 
-def network(layer: LayerWeights, own: Sequence[Any], read: Mapping[int, Sequence[Any]]) -> Network:
-    """The layer at one node. `own`, `read[head]`: a formula for every dimension of the state that it may read."""
-    value = [
-        _sum(column, read[layer.head_of(number)]) if layer.head_of(number) in read else None
-        for number, column in enumerate(layer.value)
-    ]
-    arrived = [_sum(column, value) for column in layer.output]
-    state: list[Any] = [*own, *arrived]
+def network(cone: Cone, inputs: Sequence[Any]) -> Network:
+    """What a layer computes for one register, from a formula for each input."""
+    value = [_sum(column, inputs) for column in cone.value]
+    state = [*inputs[: cone.own], *(_sum(column, value) for column in cone.output)]
     hidden = []
-    for matrix in layer.mlp[:-1]:
-        sums = [_sum(column, state) for column in matrix]
-        hidden.append(sums)
-        state = [None if s is None else z3.If(s > 0, s, real(Fraction(0))) for s in sums]
-    return Network(hidden, [_sum(column, state) for column in layer.mlp[-1]])
+    for matrix in cone.mlp[:-1]:
+        hidden.append([_sum(column, state) for column in matrix])
+        state = [None if s is None else z3.If(s > 0, s, real(Fraction(0))) for s in hidden[-1]]
+    return Network(hidden, _sum(cone.mlp[-1][0], state))
 
 
 def _sum(column: Column, terms: Sequence[Any]) -> Any:
