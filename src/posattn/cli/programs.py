@@ -153,3 +153,34 @@ def verify_file(
     from posattn.compile import load
 
     _print_certificate(load(file).verify(samples=samples, seed=seed), as_json, None)
+
+
+@app.command("prove")
+def prove_file(
+    file: Annotated[str, typer.Argument(help="A file that `posattn compile` wrote.", callback=path)],
+    seconds: Annotated[
+        float | None, typer.Option(help="How long each step may take; what is not done by then is open.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Prove that a compiled model computes its program, and the program its specification, for every input.
+
+    The proof is written into the file beside the certificate, if all of it stands. Exit code 1 where a step is refuted
+    or open. Needs z3 and python-flint: pip install 'posattn[proof]'.
+
+    Example: posattn compile sort --length 16 && posattn prove sort-16.safetensors
+    """
+    from posattn.compile import load
+
+    made = load(file).proved(seconds=seconds)
+    assert made.proof is not None
+    if made.proof.holds:
+        made.save(file)
+    if as_json:
+        print(json.dumps(plain(json.loads(made.proof.to_json()) | {"holds": made.proof.holds})))
+    else:
+        print(made.proof)
+        if made.proof.holds:
+            print(f"written: {file}")
+    if not made.proof.holds:
+        raise typer.Exit(1)

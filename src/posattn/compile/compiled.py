@@ -18,9 +18,10 @@ from posattn.compile.domain import check_inputs
 from posattn.compile.lowering.floats import NUMPY
 from posattn.compile.lowering.lower import lower
 from posattn.compile.program import TOO_DEEP, Program
+from posattn.compile.proof.record import Proof
 from posattn.compile.verify import verify
 from posattn.compile.verify_inputs import filled
-from posattn.errors import PosattnError, counted, require
+from posattn.errors import PosattnError, counted, missing_extra, require
 from posattn.nn import ExactPositionalTransformer
 from posattn.nn import load as load_model
 from posattn.nn.architecture import Architecture
@@ -42,6 +43,7 @@ class Compiled(Pretrained):
     registers: tuple[str, ...]  # dimension r of the state holds register r
     fits: tuple[tuple[str, float], ...] = ()  # every function that was fitted, with the largest error of its fits
     certificate: Certificate | None = None
+    proof: Proof | None = None
     hardened: HardenedTransformer | None = None
 
     @torch.no_grad()
@@ -98,6 +100,20 @@ class Compiled(Pretrained):
         )
         return replace(self, certificate=found.sealed(self._fingerprint()))
 
+    def prove(self, *, seconds: float | None = None) -> Proof:
+        """A proof that holds for every input of the domain. `seconds`: how long each step may take (None: no limit)."""
+        try:
+            from posattn.compile.proof.prove import prove
+        except ImportError:
+            raise missing_extra("proving", "proof") from None
+        seconds = None if seconds is None else real("seconds", seconds)
+        require(seconds is None or seconds > 0, f"seconds={seconds}: a step needs some time, more than 0 seconds.")
+        return prove(self, seconds=seconds).sealed(self._fingerprint())
+
+    def proved(self, *, seconds: float | None = None) -> "Compiled":
+        """The same with its proof, which `save` writes beside the certificate."""
+        return replace(self, proof=self.prove(seconds=seconds))
+
     def _about(self) -> str:
         """What a file says about the model apart from its weights and its program."""
         about = {
@@ -140,6 +156,12 @@ class Compiled(Pretrained):
                 f"'{self.program.name}' has changed since it was verified: verify it again, .verify(), then save it.",
             )
             notes["certificate"] = self.certificate.to_json()
+        if self.proof is not None:
+            require(
+                self.proof == replace(self.proof, digest="").sealed(self._fingerprint()),
+                f"'{self.program.name}' has changed since it was proved: prove it again, .proved(), then save it.",
+            )
+            notes["proof"] = self.proof.to_json()
         tensors = self.model.weights()
         write_weights(path, self.model.architecture, tensors, notes=notes)
 
@@ -194,6 +216,19 @@ def _certificate(header: dict[str, str], model: ExactPositionalTransformer) -> C
     return found
 
 
+def _proof(header: dict[str, str], model: ExactPositionalTransformer) -> Proof | None:
+    """The proof in a file's header, if it is about what the file holds. It is a record: `prove` does it again."""
+    if "proof" not in header:
+        return None
+    found = Proof.from_json(header["proof"])
+    held = fingerprint(header["program"], header["compiled"], model.weights())
+    require(
+        found == replace(found, digest="").sealed(held),
+        "weights, program, domain or proof are not those that were proved. Prove it again: posattn prove.",
+    )
+    return found
+
+
 def _equal(one: ExactPositionalTransformer, other: ExactPositionalTransformer) -> bool:
     """Whether two models have the same sizes and the same weights."""
     held, wanted = one.weights(), other.weights()
@@ -232,6 +267,7 @@ def load(path: str | os.PathLike[str]) -> Compiled:
             registers=tuple(map(str, about["registers"])),
             fits=tuple((str(name), float(error)) for name, error in about["fits"]),
             certificate=tried,
+            proof=_proof(header, model),
         )
     except (
         ValueError,

@@ -140,9 +140,9 @@ def _pattern(nodes: Sequence[Array]) -> list[Array]:
     """For each of some arrays the first one that holds the same node, and whether that is the node itself."""
     every = [np.arange(len(nodes[0])), *nodes] if nodes else []
     found = []
-    for number, held in enumerate(every[1:], 1):
-        first = np.full(len(held), number)
-        for earlier in range(number - 1, -1, -1):
+    for place, held in enumerate(every[1:], 1):
+        first = np.full(len(held), place)
+        for earlier in range(place - 1, -1, -1):
             first = np.where(every[earlier] == held, earlier, first)
         found.append(np.where(held < 0, -1, first))
     return found

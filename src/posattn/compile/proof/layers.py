@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import z3
 
 from posattn.compile.expressions import Array, Expression, renamed
 from posattn.compile.proof.findings import OutOfTime, TimeLimit
@@ -18,7 +19,7 @@ from posattn.compile.proof.layer_weights import Cone
 from posattn.compile.proof.precision import Precision, power_above
 from posattn.compile.proof.rounding import own_rounding, term
 from posattn.compile.proof.states import Table
-from posattn.compile.proof.symbolic import Formulas, Network, Variables, network, real, solver, variables
+from posattn.compile.proof.symbolic import Formulas, Network, Variables, network, real, variables
 from posattn.compile.proof.values import NONE, Evaluation, Value, number
 
 #: Errors within this share of a register's size do not make a layer another one: equal layers are proved once.
@@ -102,14 +103,12 @@ class Problem:
 
     def formulas(self) -> tuple[Variables, Network, Formulas]:
         """The variables, the MLP, and the local function."""
-        solver()
         known = variables(self.kind.values, self.margins)
         words = {n: real(NONE) if place is None else known.terms[place] for n, place in self.kind.words.items()}
         return known, network(self.cone, [known.terms[place] for place in self.kind.inputs]), Formulas(words)
 
     def difference(self, limit: TimeLimit) -> str:
         """z3's first values for which they differ, by more than numbers that the dtype does not hold explain."""
-        z3 = solver()
         known, made, wanted = self.formulas()
         apart = (real(NONE) if made.output is None else made.output) - wanted.of(self.kind.update)
         off = real(self.value.held)
@@ -129,7 +128,6 @@ class Problem:
 
     def rounding(self, precision: Precision, limit: TimeLimit) -> Fraction:
         """The largest error of the layer's own sums, over all ways in which the round's decisions can fall."""
-        z3 = solver()
         known, made, wanted = self.formulas()
         wanted.of(self.kind.update)
         decisions = list(wanted.decisions.values()) if 2 ** len(wanted.decisions) <= BRANCHES else []
@@ -164,7 +162,7 @@ def _over_branches(search: Any, decisions: list[Any], look: Callable[[], Fractio
     """The largest of what `look` finds, over every way in which decisions can fall, with the solver knowing it."""
     if not decisions:
         return look()
-    z3, found = solver(), NONE
+    found = NONE
     for side in (decisions[0], z3.Not(decisions[0])):
         search.push()
         search.add(side)

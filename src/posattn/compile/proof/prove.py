@@ -1,138 +1,131 @@
-"""The steps of a proof, one after the other."""
+"""A proof, step by step: what `posattn prove` and `Compiled.prove` do.
 
-import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+1  attention is selection               `attention`
+2  each layer is its round              `induction`, `kinds`, `layers`, `symbolic`
+3  the program is its specification     `specification`
+4  rounding                             `induction`, `values`, `rounding`
+"""
+
+import math
+from collections.abc import Sequence
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
-import numpy as np
-from torch import Tensor
+from posattn.compile.expressions import Array
+from posattn.compile.proof.attention import prove_selection
+from posattn.compile.proof.findings import Finding, Outcome, OutOfTime
+from posattn.compile.proof.induction import Layers, Subject, Watch, prove_layers
+from posattn.compile.proof.largest_error import largest_error
+from posattn.compile.proof.layer_weights import layer_weights
+from posattn.compile.proof.precision import PRECISIONS
+from posattn.compile.proof.record import Proof, Step
+from posattn.errors import require
+from posattn.nn.weights import check_finite_weights
 
-from posattn.compile.expressions import Expression, Word
-from posattn.compile.lowering.register_bounds import needed_registers
-from posattn.compile.program import Program
-from posattn.compile.proof.findings import OutOfTime, TimeLimit
-from posattn.compile.proof.kinds import Communication, Kind
-from posattn.compile.proof.layer_weights import Cone, LayerWeights
-from posattn.compile.proof.layers import Prover
-from posattn.compile.proof.precision import Precision
-from posattn.compile.proof.states import Table, first_state
-from posattn.compile.proof.values import Undecided
-from posattn.compile.rounds import Round
+if TYPE_CHECKING:
+    from posattn.compile.compiled import Compiled
 
-
-@dataclass
-class Watch:
-    """The time that a step may take and has taken, over several turns."""
-
-    limit: float | None
-    taken: float = 0.0
-
-    def __enter__(self) -> TimeLimit:
-        self.start = time.monotonic()
-        return TimeLimit(None if self.limit is None else max(0.0, self.limit - self.taken))
-
-    def __exit__(self, *_: object) -> None:
-        self.taken += time.monotonic() - self.start
+#: Inputs from which the search for the largest error starts; `benchmarks/proofs.py` uses a thousand.
+STARTS = 16
+WITHIN = "all values within the bounds of the registers"
 
 
-@dataclass(frozen=True)
-class Model:
-    """What a proof is about."""
+def prove(compiled: "Compiled", *, seconds: float | None = None) -> Proof:
+    """A compiled model's proof, not sealed yet. `seconds`: how long each step may take."""
+    model = compiled.model
+    dtype = next(model.parameters()).dtype
+    require(dtype in PRECISIONS, f"the model is {dtype}: prove it in {' or '.join(map(str, PRECISIONS))}.")
+    check_finite_weights(f"'{compiled.program.name}'", model.weights())
+    domain = f"±{compiled.domain:g}"
+    about = Subject(
+        program=compiled.program,
+        weights=model.weights(),
+        heads=model.architecture.heads,
+        registers=compiled.registers,
+        domain=compiled.domain,
+        precision=PRECISIONS[dtype],
+    )
+    steps, bound = prove_steps(about, domain=domain, seconds=seconds)
+    return Proof(
+        program=compiled.program.name,
+        length=compiled.program.length,
+        domain=domain,
+        dtype=about.precision.name,
+        steps=tuple(steps),
+        bound=bound,
+        found=None if bound is None else largest_error(compiled.program, model, compiled.domain, starts=STARTS),
+    )
 
-    program: Program
-    weights: Mapping[str, Tensor]
-    heads: int
-    registers: tuple[str, ...]
-    domain: float
-    precision: Precision
-    fits: Mapping[Expression, Fraction]
 
-
-@dataclass
-class LayersFound:
-    different: str = ""  # where a layer is not its round
-    undecided: str = ""
-    late: str = ""  # which step ran out of time, and where
-    layers: int = 0
-    distinct: int = 0
-    bound: Fraction | None = None
-    dead: tuple[str, ...] = ()
-
-
-def prove_layers(model: Model, reads: list, layers: Sequence[LayerWeights], two: Watch, four: Watch) -> LayersFound:
-    program = model.program
-    rounds = program.rounds or (Round(note="nothing to do"),)
-    found = LayersFound()
-    if len(rounds) != len(layers):
-        found.different = f"{len(layers)} layers for {len(rounds)} rounds"
-        return found
-    live = needed_registers(program, rounds)
-    added = [name for name in model.registers if name not in program.registers]
-    later = _read_later(layers, added, model.registers)
-    table, prover = Table(), Prover(model.precision, model.fits)
-    number = 0
+def prove_steps(about: Subject, *, domain: str, seconds: float | None) -> tuple[list[Step], float | None]:
+    """Every step, in order, and the bound of step 4, if it stands. `seconds`: how long each step may take."""
+    watches = {number: Watch(seconds) for number in (1, 2, 3, 4)}
+    layers = layer_weights(about.weights, about.heads)
+    reads: Sequence[Sequence[Array]] = []
     try:
-        ends = first_state(
-            program, model.registers, model.weights, live=live[0] | later[0], domain=model.domain,
-            precision=model.precision, table=table,
-        )  # fmt: skip
-        state, constants = ends.state, set(ends.constants)
-        for number, (weights, round_) in enumerate(zip(layers, rounds, strict=True)):
-            seen = Communication(reads[number], round_, program.nodes, model.registers, state, constants)
-            after = [name for name in program.registers if name in live[number + 1]]
-            updates = {name: round_.update.get(name, Word(name)) for name in after}
-            updates |= {name: Word(name) for name in sorted(later[number + 1])}
-            state = {}
-            for name, update in updates.items():
-                cone = weights.cone(model.registers.index(name))
-                with two as limit:
-                    kinds, found.different = _compared(prover, seen, cone, update, table, limit)
-                if found.different:
-                    found.different = f"layer {number}, register '{name}', {found.different}"
-                    return found
-                with four as limit:
-                    state[name] = np.zeros(len(reads[number][0]), dtype=np.int64)
-                    for kind in kinds:
-                        state[name][kind.nodes] = prover.after(cone, kind, table, limit)
-            constants = constants - set(round_.update)
-            found.layers += 1
-        found.bound = max(
-            table.values[cell].error for name in program.outputs for cell in state[name][: program.length]
-        )
-    except Undecided as reason:
-        found.undecided = f"layer {number}: {reason}"
+        with watches[1] as limit:
+            used = [weights.used for weights in layers]
+            selection = prove_selection(
+                about.weights, heads=about.heads, used=used, precision=about.precision, limit=limit
+            )
+            one, reads = selection.finding, selection.reads
     except OutOfTime:
-        found.late = f"layer {number}"
-    found.distinct = len(prover.shown)
-    return found
+        one = Finding(Outcome.OPEN, "attention is selection", "all inputs", "exact integer arithmetic", "out of time")
+    if one.outcome is Outcome.STANDS:
+        found = prove_layers(about, reads, layers, watches[2], watches[4])
+    else:
+        found = Layers(undecided="nothing is known of what nodes read: step 1 does not stand")
+    three = _specified(about, watches[3])
+    findings = {1: one, 2: _layers(about, found), 3: three, 4: _rounding(about, found, domain)}
+    steps = [
+        Step(number=number, seconds=round(watches[number].taken, 3), **finding._asdict())
+        for number, finding in findings.items()
+    ]
+    return steps, None if found.bound is None else above(found.bound)
 
 
-def _read_later(layers: Sequence[LayerWeights], added: Sequence[str], registers: Sequence[str]) -> list[set[str]]:
-    """The registers of the compiler's own that are read: by a layer or after it, for each layer and after the last."""
-    later: list[set[str]] = [set()]
-    for weights in reversed(layers):
-        rows = {row for dimension in range(weights.width) for _, row in weights.cone(dimension).inputs}
-        later.insert(0, later[0] | {name for name in added if registers.index(name) in rows})
-    return later
+def above(number: Fraction) -> float:
+    """The least float that is not below a fraction."""
+    near = float(number)
+    return near if Fraction(near) >= number else math.nextafter(near, math.inf)
 
 
-def _compared(
-    prover: Prover, seen: Communication, cone: Cone, update: Expression, table: Table, limit: TimeLimit
-) -> tuple[list[Kind], str]:
-    """The kinds of nodes for which the layer is its round, and the first difference, if there is one.
+def _specified(about: Subject, watch: Watch) -> Finding:
+    """Step 3."""
+    with watch:
+        return Finding(Outcome.ABSENT, "the program has no specification, so that this is about the program", "", "")
 
-    Nodes that look alike are taken together first. Where that fails, all that differ in what is known are looked at by
-    themselves.
-    """
-    for apart in (False, True):
-        kinds = seen.kinds(cone, update, table, apart=apart)
-        try:
-            different = next((d for d in (prover.difference(cone, kind, limit) for kind in kinds) if d), "")
-        except Undecided:
-            if apart:
-                raise
-            continue
-        if not different or apart:
-            return kinds, different
-    raise AssertionError
+
+def _layers(about: Subject, found: Layers) -> Finding:
+    """Step 2."""
+    kept = (
+        f"; registers that nothing depends on any more are left out: {_shown(found.dropped)}" if found.dropped else ""
+    )
+    claim = f"each of {len(about.rounds)} layers is its round ({found.problems} distinct problems){kept}"
+    by = "z3, over exact fractions of the stored weights"
+    if found.different:
+        return Finding(Outcome.REFUTED, claim, WITHIN, by, f"Not so in {found.different}")
+    if found.undecided or found.late:
+        return Finding(Outcome.OPEN, claim, WITHIN, by, _why(found))
+    return Finding(Outcome.STANDS, claim, WITHIN, by)
+
+
+def _rounding(about: Subject, found: Layers, domain: str) -> Finding:
+    """Step 4."""
+    by, inputs = "error bounds in exact fractions, carried on by the rounds' own functions", f"all inputs in {domain}"
+    if found.bound is None:
+        why = "it rests on step 2" if found.different else _why(found)
+        return Finding(Outcome.OPEN, f"a bound on |model(x) − program(x)| in {about.precision.name}", inputs, by, why)
+    bound = above(found.bound)
+    exact = "= 0: no operation rounds" if bound == 0 else f"≤ {bound:.6g}"
+    order = "for any order of summation, with or without fused multiply-add"
+    return Finding(Outcome.STANDS, f"|model(x) − program(x)| {exact} in {about.precision.name}, {order}", inputs, by)
+
+
+def _why(found: Layers) -> str:
+    return found.undecided or f"out of time at {found.late}"
+
+
+def _shown(dropped: dict[str, int], most: int = 8) -> str:
+    named = [f"{name} from layer {layer}" if layer else f"{name} everywhere" for name, layer in dropped.items()]
+    return ", ".join(named[:most]) + (f" and {len(named) - most} more" if len(named) > most else "")

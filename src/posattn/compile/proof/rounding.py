@@ -1,17 +1,15 @@
 """Step 4, one layer: how far the model's own sums can be from exact ones, for any order of summation.
 
-A sum of k terms that can differ from 0 is off by at most k·u/(1 − k·u)·Σ|term| in any order, with or without fused
-multiply-add, u being half the distance from 1 to the next number. It is off by less where
+Whatever the order, a sum of k terms takes k − 1 additions. Each rounds the sum of some of the terms, by at most half a
+last place: the last one that of all of them, and the others, in the worst order, that of the two largest, the three
+largest … of them. A product is rounded once more, unless its factor is a power of two, or multiplication and addition
+are fused, which takes a rounding away. No sum is rounded where all terms are multiples of a power of two g and Σ|term|
+≤ 2ᵖ·g, as every partial sum has at most p bits, and a ReLU whose sum stays below 0 by more than its own error is
+exactly 0.
 
-    one term, times a power of two           not at all
-    two terms, times powers of two           half a last place of the result, as one addition is
-    all terms multiples of a power of two g, not at all, as every partial sum has at most p bits
-      and Σ|term| ≤ 2ᵖ·g
-
-and a ReLU whose sum stays below 0 by more than its own error is exactly 0. A number that is carried on, relu(x) −
-relu(−x), is one term: one of the two is 0. Where x itself is off by e, both can be up to 2e for an x near 0, and adding
-the smaller one is off by no more than itself. Numbers below the smallest normal one are
-kept (IEEE 754): only products lose bits there, by at most the smallest number.
+A number that is carried on, relu(x) − relu(−x), is one term: one of the two is 0. Where x itself is off by e, both can
+be up to 2e for an x near 0, and adding the smaller one is off by no more than itself. Numbers below the smallest normal
+one are kept (IEEE 754): only products lose bits there, by at most the smallest number.
 """
 
 from collections.abc import Callable, Sequence
@@ -58,7 +56,7 @@ Stays = Callable[[int, int, Fraction], bool]
 def own_rounding(
     cone: Cone, inputs: Sequence[Term], *, reach: Fraction, precision: Precision, stays: Stays
 ) -> Fraction:
-    """How far a register's next value is off from exact sums of the same numbers. `reach`: the size of the exact one."""
+    """How far a register's next value is off from exact sums of the same numbers, which reach at most `reach`."""
     value = [add(column, inputs, precision) for column in cone.value]
     state = [*inputs[: cone.own], *(add(column, value, precision) for column in cone.output)]
     for level, matrix in enumerate(cone.mlp[:-1]):
@@ -86,20 +84,25 @@ def add(column: Column, terms: Sequence[Term], precision: Precision, *, reach: F
     if size * 2 > precision.largest:
         raise Undecided(f"a sum of up to {float(size):.3g} can overflow {precision.name}")
     grain = min(power_below(w) * t.grain for w, t in parts)
-    powers = all(is_power(w) for w, _ in parts)
-    kept = powers and all(abs(w) >= 1 for w, _ in parts)
     largest = max(-low, high) if reach is None else min(reach, max(-low, high))
-    count = len(parts)
     off = NONE
     if carried or grain < precision.smallest or size > grain * (1 << precision.bits):
-        if powers and count <= 2:
-            off = NONE if count == 1 else precision.rounding(largest + carried)
-        else:
-            share = (count - 1 if powers else count) * precision.unit
-            off = share / (1 - share) * size
-        if not kept:  # a product below the smallest normal number
-            off += count * precision.smallest
+        products = [abs(w) * (t.reach + t.error) for w, t in parts]
+        off = sum((precision.rounding(p) for p, (w, _) in zip(products, parts, strict=True) if not is_power(w)), NONE)
+        off = _additions(products, largest + carried, off, precision)
+        if any(not is_power(w) or abs(w) < 1 for w, _ in parts):  # a product below the smallest normal number
+            off += len(parts) * precision.smallest
     return Term(low, high, carried + off, NONE if carried + off else grain, frozenset(present.items()))
+
+
+def _additions(sizes: list[Fraction], total: Fraction, off: Fraction, precision: Precision) -> Fraction:
+    """How far a sum of terms of these sizes is off, in any order, they being off by `off`. `total`: the largest sum."""
+    first, *others = sorted(sizes, reverse=True)
+    partial = first
+    for size in others[:-1]:
+        partial += size
+        off += precision.rounding(partial + off)
+    return off + precision.rounding(total + off) if others else off
 
 
 def _carried(parts: list[tuple[Fraction, Term]]) -> list[tuple[Fraction, Term]]:

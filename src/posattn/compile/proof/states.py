@@ -1,7 +1,6 @@
 """What is known of every register at every node, before a layer: equal knowledge is kept once."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
@@ -17,7 +16,7 @@ from posattn.compile.proof.values import NONE, Undecided, Value, number
 
 
 class Table:
-    """Values by number, and what they look like from afar: 0 any number, 1 on a lattice, else one of a kind, as 0 is."""
+    """Values by number, and how they look from afar: 0 any number, 1 on a lattice, more where it is like no other."""
 
     def __init__(self) -> None:
         self.values: list[Value] = []
@@ -37,14 +36,6 @@ class Table:
 State = dict[str, Array]
 
 
-@dataclass(frozen=True)
-class Ends:
-    """The first state, and the registers that are constants: the program's own, and what the compiler added."""
-
-    state: State
-    constants: set[str]
-
-
 def first_state(
     program: Program,
     registers: tuple[str, ...],
@@ -54,10 +45,11 @@ def first_state(
     domain: float,
     precision: Precision,
     table: Table,
-) -> Ends:
-    """What the encoder makes of inputs and constants, read from its weights. Refuses what is not the program's.
+) -> tuple[State, set[str]]:
+    """What the encoder makes of inputs and constants, read from its weights, and the registers that hold constants.
 
-    Registers that nothing depends on (not in `live`) are left out. A sink, the node behind the program's, holds 0.
+    Refuses what is not the program's. Registers that nothing depends on (not in `live`) are left out. A sink, the node
+    behind the program's, holds 0.
     """
     encoder = weights["encoder_weight"].detach().cpu().double().numpy()
     given = (
@@ -86,7 +78,7 @@ def first_state(
         state[name] = np.array([table.place(held) for held in _constants(program, name, stored, precision)])
         if len(from_constants):
             constants.add(name)
-    return Ends(state, constants)
+    return state, constants
 
 
 def _input(program: Program, name: str, domain: float, precision: Precision) -> Value:
@@ -101,7 +93,7 @@ def _input(program: Program, name: str, domain: float, precision: Precision) -> 
 
 
 def _constants(program: Program, name: str, stored: Array, precision: Precision) -> Iterable[Value]:
-    """What the file holds for a register that is not an input; the program's own constants, as its dtype rounds them."""
+    """What the file holds for a register that is not an input: the program's constants, as the dtype rounds them."""
     wanted = program.constants.get(name)
     for node, value in enumerate(stored):
         exactly = Fraction(float(value))

@@ -4,22 +4,11 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple
 
+import z3
+
 from posattn.compile.expressions import Expression, tree
 from posattn.compile.proof.layer_weights import Column, Cone
 from posattn.compile.proof.values import Undecided, Value
-from posattn.errors import missing_extra
-
-try:
-    import z3
-except ImportError:  # the core compiles and verifies without it
-    z3 = None
-
-
-def solver() -> Any:
-    """The z3 module."""
-    if z3 is None:
-        raise missing_extra("proving", "proof")
-    return z3
 
 
 class Variables(NamedTuple):
@@ -30,7 +19,7 @@ class Variables(NamedTuple):
 
 
 def variables(values: Sequence[Value], margins: Sequence[Fraction]) -> Variables:
-    """Values on a lattice are offset + step·k for a whole k; others any number in their range. Both widened by margins."""
+    """Values on a lattice are offset + step·k for a whole k, others any number in their range; widened by margins."""
     terms: list[Any] = []
     given: list[Any] = []
     for number, (value, margin) in enumerate(zip(values, margins, strict=True)):
