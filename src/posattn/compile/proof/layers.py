@@ -135,7 +135,7 @@ class Problem:
         search.add(*known.given)
 
         def stays(level: int, unit: int, error: Fraction) -> bool:
-            if not decisions:
+            if not wanted.decides:
                 return False
             search.set("timeout", limit.milliseconds())
             return search.check(made.hidden[level][unit] > real(-error)) == z3.unsat

@@ -82,6 +82,7 @@ class Formulas:
     def __init__(self, words: Mapping[str, Any]) -> None:
         self.words = words
         self.known: dict[Expression, Any] = {}
+        self.decides = False  # whether any decision is taken, be it the same for all inputs
         self.decisions: dict[str, Any] = {}  # by what they print as: the same decision is taken once
 
     def of(self, expression: Expression) -> Any:
@@ -131,6 +132,7 @@ class Formulas:
         return one * other
 
     def _decision(self, condition: Any) -> Any:
+        self.decides = True
         found = z3.simplify(condition)
         if not (z3.is_true(found) or z3.is_false(found)):
             self.decisions[found.sexpr()] = found
