@@ -7,6 +7,7 @@ fact is kept per register, for all nodes together, and numbers that the dtype do
 then it refuses, though a proof may stand. Exit code 0: the steps stand; 1: one does not; 2: not a compiled model.
 """
 # fmt: off
+import functools
 import itertools
 import json
 import math
@@ -215,7 +216,7 @@ class Kind:
         """The MLP, as a formula and as the model computes it. `below`: whether a sum stays below minus its error."""
         (value, output, *hidden, last), width, heads = self.part, self.file.width, self.file.heads
         held = {place: self.seen[v] for place, v in self.inputs.items()}
-        own, *read = ([held.get((h, d), (real(NIL), Term())) for d in range(width)] for h in (None, *range(heads)))
+        own, *read = ([held.get((h, d), (real(NIL), Term())) for d in range(width)] for h in range(-1, heads))
         def add(column: dict[int, F], state: list, most: F | None = None) -> tuple[Any, Term]:
             formula = z3.Sum([real(w) * state[row][0] for row, w in column.items()] or [real(NIL)])
             return formula, rounded(self.file, column, [t for _, t in state], most)
@@ -257,8 +258,8 @@ def first(file: File, name: str) -> list[tuple[Known, bool]]:
     if used != rows or any(column[row] != 1 for row in used):
         raise Refused(f"the encoder does not fill register '{name}' as the program does")
     if name in inputs:
-        domain, grid = (v.get(name) if isinstance(v, dict) else v for v in (file.about["domain"], program["grid"]))
-        held = Known(F(-(domain or 0)), F(domain or 0), grid and file.held(grid))
+        domain, grid = (v.get(name, 0) if isinstance(v, dict) else v for v in (file.about["domain"], program["grid"]))
+        held = Known(F(-domain), F(domain), file.held(grid) if grid else None)
         held = Known(NIL, F(program["length"] - 1), ONE) if name in program["permutations"] else held
         return [(held if i < program["length"] else ZERO, False) for i in range(file.count)]
     stored = file.w["constants"][:, used[0] - len(inputs)].tolist() if used else [0.0] * file.count
@@ -267,56 +268,49 @@ def first(file: File, name: str) -> list[tuple[Known, bool]]:
         raise Refused(f"register '{name}' does not start as the program says")
     return [(Known(F(x), F(x), abs(F(x))), bool(used)) for x in stored]
 
-def words_in(e: list) -> set[str]:
-    return {e[1]} if e[0] == "Word" else set().union(*(words_in(p) for part in e if isinstance(part, list) for p in (part if isinstance(part[0], list) else [part])))
+def words_in(e: Any) -> set[str]:
+    return set() if not isinstance(e, list) else {e[1]} if e[:1] == ["Word"] else set().union(*map(words_in, e))
 
-def becomes(file: File, part: list, name: str, round_: dict, state: dict, reads: list, known: dict) -> list[tuple[Known, bool]]:
-    """A register after a layer: nodes that look alike are looked at once, and one fact is kept for all that are not 0."""
-    own, found = {row for column in part[2] for row in column if row < file.width}, {}
-    through = {(n * file.heads // file.width, row) for n, column in enumerate(part[0]) for row in column}
-    places = [(None, row) for row in sorted(own)] + sorted(through)
-    if any(file.registers[row : row + 1] not in ([r] for r in state) for _, row in places):
+def becomes(file: File, part: list, name: str, round_: dict, state: dict, reads: list, memory: dict) -> list[tuple[Known, bool]]:
+    """A register after a layer. Nodes that look alike are looked at once; one fact is kept for all that are not 0."""
+    places = {(-1, row) for column in part[2] for row in column if row < file.width}
+    places |= {(n * file.heads // file.width, row) for n, column in enumerate(part[0]) for row in column}
+    if any(row >= len(file.registers) or file.registers[row] not in state for _, row in places):
         raise Refused(f"'{name}' is computed from something that the program does not use")
+    found, receive, network = [], round_["receive"], repr(part)
     for node in range(file.count):
         update = round_["update"].get(name, ["Word", name]) if node < file.nodes else ["Constant", 0.0]
-        sources, variables = {}, {}
-        for word in sorted(words_in(update)):
-            sources[word] = round_["receive"][word][node] if word in round_["receive"] else (node, word)
-        inputs = {(h, row): (node if h is None else int(reads[h][node]), file.registers[row]) for h, row in places}
-        for at in (*inputs.values(), *(tuple(s) for s in sources.values() if s)):
-            variables.setdefault(at, len(variables))
-        facts = [state[register][at] for at, register in variables]
-        words = {word: s and variables[tuple(s)] for word, s in sources.items()}
-        kind = {place: variables[at] for place, at in inputs.items()}
-        key = repr((part, update, facts, words, kind))
-        if key not in known:
-            known[key] = Kind(file, part, facts, kind, words).after(update)
-        found.setdefault(node < file.nodes, {})[known[key]] = None
-        found.setdefault("each", []).append(known[key])
-    if any(k.reach for k in found.get(False, ())):
+        words = {w: tuple(receive[w][node] or ()) if w in receive else (node, w) for w in sorted(words_in(update))}
+        inputs = {(h, row): (node if h < 0 else reads[h][node], file.registers[row]) for h, row in sorted(places)}
+        seen = list(dict.fromkeys((*inputs.values(), *filter(None, words.values()))))
+        facts = tuple(state[register][at] for at, register in seen)
+        which = tuple(seen.index(at) for at in inputs.values()), tuple(seen.index(at) if at else None for at in words.values())
+        key = (network, node < file.nodes and name, facts, which, json.dumps(update))
+        if key not in memory:
+            kind = Kind(file, part, facts, dict(zip(inputs, which[0], strict=True)), dict(zip(words, which[1], strict=True)))
+            memory[key] = kind.after(update)
+        found.append(memory[key])
+    if any(fact.reach for fact in found[file.nodes :]):
         raise Refused(f"'{name}' is not 0 at the node that is read for nothing")
     if name not in round_["update"] and all(constant for _, constant in state[name]):
         return state[name]
-    whole_, *rest = found[True]
-    for k in rest:
-        whole_ = hull(whole_, k)
-    return [(whole_ if node < file.nodes else ZERO, False) for node in range(file.count)]
+    return [(functools.reduce(hull, set(found[: file.nodes])) if n < file.nodes else ZERO, False) for n in range(file.count)]
 
 def check(file: File) -> F:
     """Steps 1, 2 and 4 for all layers; how far an output can be off."""
-    live, selections, known = [set(file.program["outputs"])], {}, {}
+    live, memory, added = [set(file.program["outputs"])], {}, set(file.registers) - set(file.program["registers"])
     for round_ in reversed(file.rounds):
         update, receive = round_["update"], round_["receive"]
         words = set().union(live[0] - set(update), *(words_in(e) for n, e in update.items() if n in live[0]))
         live.insert(0, {w for w in words if w not in receive} | {s[1] for w in words if w in receive for s in receive[w] if s})
-    state = {name: first(file, name) for name in file.registers if name in live[0] or name not in file.program["registers"]}
+    state = {name: first(file, name) for name in file.registers if name in live[0] | added}
     for layer, round_ in enumerate(file.rounds):
         try:
             parts = {name: part_of(file, layer, place) for place, name in enumerate(file.registers)}
-            kept = [n for n in parts if n in live[layer + 1] or (n in state and n not in file.program["registers"] and any(parts[n][-1]))]
+            kept = [n for n in parts if n in live[layer + 1] or (n in added and n in state and any(parts[n][-1]))]
             heads = {n * file.heads // file.width for name in kept for n, column in enumerate(parts[name][0]) if column}
-            reads = [selected(file, layer, head) if head in heads else None for head in range(file.heads)]
-            state = {name: becomes(file, parts[name], name, round_, state, reads, known) for name in kept}
+            reads = [selected(file, layer, head).tolist() if head in heads else [] for head in range(file.heads)]
+            state = {name: becomes(file, parts[name], name, round_, state, reads, memory) for name in kept}
         except Refused as reason:
             raise Refused(f"layer {layer}: {reason}") from None
     rows = [file.registers.index(name) for name in file.program["outputs"]]
@@ -326,16 +320,16 @@ def check(file: File) -> F:
 
 def main(path: str) -> int:
     try:
-        bound = check(File(path))
+        bound = f"{float(check(File(path))) * (1 + 2**-50):.6g}"
+        print("1 stands: attention is selection\n2 stands: each layer is its round\n3 not rechecked: the specification")
+        print(f"4 stands: |model(x) − program(x)| ≤ {bound} for every input")
     except Refused as reason:
         print(f"REFUSED: {reason}")
         return 1
     except (OSError, ValueError, KeyError, TypeError, IndexError, AttributeError, safetensors.SafetensorError) as error:
         print(f"'{path}' is not a compiled model that this checker can read: {type(error).__name__}: {error}")
         return 2
-    print("1 stands: attention is selection\n2 stands: each layer is its round\n3 not rechecked: the specification")
-    print(f"4 stands: |model(x) − program(x)| ≤ {float(bound):.6g} for every input")
     return 0
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]) if len(sys.argv) == 2 else print(__doc__) or 2)
+    sys.exit(main(*sys.argv[1:2] or [""]))
