@@ -13,7 +13,7 @@ from posattn.compile.program import Program
 from posattn.compile.proof.findings import TimeLimit
 from posattn.compile.proof.specification.choices import Choice, Choices
 from posattn.compile.proof.specification.evaluation import Evaluation
-from posattn.compile.proof.specification.ranks import key_of_rank, payload_of_rank
+from posattn.compile.proof.specification.ranks import Ranking
 from posattn.compile.proof.specification.reading import Place, Reading, Step, first_number, fixed_registers, readings
 from posattn.compile.proof.specification.solver import Solver
 from posattn.compile.proof.specification.terms import ZERO, Entry, Form, Input, Permutation, number, whole
@@ -70,6 +70,7 @@ class _Follower:
         self.choices, self.evaluation = Choices(Solver(limit)), Evaluation()
         self.fixed = fixed_registers(program)
         self.most = most_bits(program.nodes)
+        self.rankings: dict[Group, Ranking] = {}
         self.state: dict[Place, Value] = {}
         for register in program.registers:
             for node in range(program.nodes):
@@ -248,11 +249,11 @@ class _Follower:
         if not isinstance(value, Member):
             return value
         node, register = place
-        rank, grid = value.group.rank(place), self.program.grid
+        rank = value.group.rank(place)
         if rank is None:
             return Unknown(f"node {node}: '{register}' is not of the same rank for every input")
-        if value.name is None:
-            form = key_of_rank(value.group, rank, grid)
-        else:
-            form = payload_of_rank(value.group, rank, value.name, grid)
+        ranking = self.rankings.get(value.group)
+        if ranking is None or ranking.gap != value.group.gap:
+            ranking = self.rankings[value.group] = Ranking(value.group, self.program.grid)
+        form = ranking.key(rank) if value.name is None else ranking.payload(rank, value.name)
         return form or Unknown(f"node {node}: numbers that decide what '{register}' is may be equal, or too close")

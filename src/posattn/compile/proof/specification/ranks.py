@@ -3,70 +3,69 @@
 from collections.abc import Sequence
 from fractions import Fraction
 
-from posattn.compile.proof.specification.terms import Entry, Form, Input, Payload, Permutation, Rank, picked, whole
+from posattn.compile.proof.specification.terms import Entry, Form, Input, Payload, Rank, picked, whole
 from posattn.compile.proof.specification.zero_one import Group, Key
 
 
-def key_of_rank(group: Group, rank: int, grid: float | None) -> Form | None:
-    """The key of this rank; None where keys may be too close for what was compared, or one counts twice."""
-    keys = group.keys
-    if len(keys) == 1:
-        return keys[0].form
-    if not _told_apart(group, grid):
-        return None
-    known = known_numbers(keys)
-    if known is not None:
-        return Form(known[rank])
-    forms = frozenset(key.form for key in keys)
-    return whole(Rank(forms, rank)) if len(forms) == len(keys) else None
+class Ranking:
+    """The keys of a group, and what travels with them, by rank."""
 
+    def __init__(self, group: Group, grid: float | None) -> None:
+        self.keys, self.gap = group.keys, group.gap
+        apart = None if self.gap is None else separation([key.form for key in self.keys], grid)
+        self.told_apart = self.gap is None or (apart is not None and apart > self.gap)
+        self.forms = frozenset(key.form for key in self.keys)
+        self.numbers = known_numbers(self.keys)
+        self.known: dict[str, list[Form | None]] = {}
 
-def payload_of_rank(group: Group, rank: int, name: str, grid: float | None) -> Form | None:
-    """What travels under a name with the key of this rank."""
-    keys = group.keys
-    if any(name not in key.payload for key in keys) or not _told_apart(group, grid):
-        return None
-    if len(keys) == 1:
-        return keys[0].payload[name]
-    known = known_numbers(keys)
-    if known is None:
-        records = frozenset((key.form, key.payload[name]) for key in keys)
-        return whole(Payload(records, rank)) if len({key for key, _ in records}) == len(keys) else None
-    for key in keys:
-        if not key.form.terms and key.form.constant == known[rank]:
-            return key.payload[name]
-    entries = sorted((entry.node, key) for key in keys if (entry := _entry(key.form)) is not None)
-    first = _entry(entries[0][1].form)
-    assert first is not None
-    value = int(known[rank] - entries[0][1].form.constant)
-    return picked([key.payload[name] for _, key in entries], first.permutation.inverted(), value)
+    def key(self, rank: int) -> Form | None:
+        """The key of this rank; None where keys may be too close for what was compared, or one counts twice."""
+        if len(self.keys) == 1:
+            return self.keys[0].form
+        if not self.told_apart or len(self.forms) < len(self.keys):
+            return None
+        return whole(Rank(self.forms, rank)) if self.numbers is None else Form(self.numbers[rank])
+
+    def payload(self, rank: int, name: str) -> Form | None:
+        """What travels under a name with the key of this rank."""
+        if name not in self.known:
+            self.known[name] = self._payloads(name)
+        return self.known[name][rank]
+
+    def _payloads(self, name: str) -> list[Form | None]:
+        keys = self.keys
+        if any(name not in key.payload for key in keys) or not self.told_apart or len(self.forms) < len(keys):
+            return [None] * len(keys)
+        if self.numbers is None:
+            records = frozenset((key.form, key.payload[name]) for key in keys)
+            return [whole(Payload(records, rank)) for rank in range(len(keys))]
+        fixed = {key.form.constant: key.payload[name] for key in keys if not key.form.terms}
+        entries = {entry.node: key for key in keys if (entry := _entry(key.form)) is not None}
+        ordered = [entries[node].payload[name] for node in sorted(entries)]
+        found: list[Form | None] = []
+        for value in self.numbers:
+            if value in fixed:
+                found.append(fixed[value])
+            else:
+                entry = _entry(entries[0].form)
+                assert entry is not None
+                place = int(value - entries[0].form.constant)
+                found.append(picked(ordered, entry.permutation.inverted(), place))
+        return found
 
 
 def known_numbers(keys: Sequence[Key]) -> list[Fraction] | None:
     """The keys in ascending order, where they are numbers and all entries of a permutation, in whatever order."""
-    numbers, permutations, nodes = [], set[tuple[Permutation, Fraction]](), set[int]()
-    for key in keys:
-        entry = _entry(key.form)
-        if entry is not None:
-            permutations.add((entry.permutation, key.form.constant))
-            nodes.add(entry.node)
-        elif key.form.terms:
-            return None
-        else:
-            numbers.append(key.form.constant)
-    if permutations:
-        (permutation, shift), *more = permutations
-        if more or len(nodes) != permutation.length or len(numbers) + len(nodes) != len(keys):
+    numbers = [key.form.constant for key in keys if not key.form.terms]
+    entries = [(entry, key.form.constant) for key in keys if (entry := _entry(key.form)) is not None]
+    if len(numbers) + len(entries) < len(keys):
+        return None
+    if entries:
+        (permutation, shift), *others = {(entry.permutation, shift) for entry, shift in entries}
+        if others or {entry.node for entry, _ in entries} != set(range(permutation.length)):
             return None
         numbers += [shift + value for value in range(permutation.length)]
-    return sorted(numbers)
-
-
-def _told_apart(group: Group, grid: float | None) -> bool:
-    if group.gap is None:
-        return True
-    apart = separation([key.form for key in group.keys], grid)
-    return apart is not None and apart > group.gap
+    return sorted(numbers) if len(numbers) == len(keys) else None
 
 
 def separation(forms: Sequence[Form], grid: float | None) -> Fraction | None:

@@ -29,8 +29,10 @@ def readings(program: Program) -> list[Reading]:
     """Every round's live updates, found from the outputs backwards."""
     live: set[Place] = {(node, name) for name in program.outputs for node in range(program.length)}
     found: list[Reading] = []
+    same: dict[Expression, Expression] = {}  # equal expressions are one object, found again without a comparison
     for round_ in reversed(program.rounds):
-        names = {register: sorted(words_of(expression)) for register, expression in round_.update.items()}
+        update = {register: same.setdefault(expression, expression) for register, expression in round_.update.items()}
+        names = {register: sorted(words_of(expression)) for register, expression in update.items()}
         before: set[Place] = set()
         steps = []
         for place in sorted(live):
@@ -41,7 +43,7 @@ def readings(program: Program) -> list[Reading]:
             sources = {
                 name: round_.receive[name][node] if name in round_.receive else (node, name) for name in names[register]
             }
-            steps.append(Step(place, round_.update[register], sources))
+            steps.append(Step(place, update[register], sources))
             before.update(source for source in sources.values() if source is not None)
         found.append(Reading(steps, live))
         live = before
