@@ -5,6 +5,7 @@ from fractions import Fraction
 
 from posattn.compile import specification as specified
 from posattn.compile.program import Program
+from posattn.compile.proof.specification.follow import Unknown
 from posattn.compile.proof.specification.reading import Place
 from posattn.compile.proof.specification.terms import (
     At,
@@ -22,8 +23,21 @@ from posattn.compile.proof.specification.terms import (
 HALF = Fraction(1, 2)
 
 
-def asked(program: Program) -> Mapping[Place, Form]:
-    """The form that the specification asks of every output; `meets` compares."""
+def wrong_answer(program: Program, outputs: Mapping[Place, Form | Unknown]) -> str | None:
+    """Why some output is not shown to be what the specification asks for; None where all are."""
+    argsort = isinstance(program.specification, specified.ArgSorted)
+    wanted = {} if argsort else _asked(program)
+    for place, found in outputs.items():
+        node, register = place
+        if isinstance(found, Unknown):
+            return found.why
+        if not (_is_argsort(found, node, program) if argsort else found == wanted[place]):
+            return f"node {node}: '{register}' is not what the specification asks for"
+    return None
+
+
+def _asked(program: Program) -> Mapping[Place, Form]:
+    """The form that the specification asks of every output."""
     name, (output,), n = program.inputs[0], program.outputs, program.length
     inputs = [whole(Input(name, node)) for node in range(n)]
 
@@ -51,7 +65,7 @@ def asked(program: Program) -> Mapping[Place, Form]:
     return {(node, output): form for node, form in enumerate(found)}
 
 
-def is_argsort(form: Form, rank: int, program: Program) -> bool:
+def _is_argsort(form: Form, rank: int, program: Program) -> bool:
     """Whether a form is the place of the number of this rank, equal numbers in the order of their places.
 
     Its keys are x_j + c_j with c_0 < c_1 < …, all closer together than the grid: so they are in the order of (x_j, j).

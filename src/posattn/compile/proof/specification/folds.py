@@ -166,6 +166,14 @@ class Operator:
         self, step: Step, numbers: dict[str, Fraction], places: dict[str, tuple[int, str]], single: list[bool]
     ) -> frozenset[str]:
         """What an update is, of the union of the sets whose words it reads. `places`: each word's set and its name."""
+        shape = (step.expression, tuple(numbers.items()), tuple(places.items()), tuple(single))
+        if shape not in self.known:
+            self.known[shape] = self._decided(step, numbers, places, single)
+        return self.known[shape]
+
+    def _decided(
+        self, step: Step, numbers: dict[str, Fraction], places: dict[str, tuple[int, str]], single: list[bool]
+    ) -> frozenset[str]:
         tuples: list[tuple[Parts, Parts | None]] = []
         facts: list[Any] = []
         for place, alone in enumerate(single):
