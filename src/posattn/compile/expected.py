@@ -56,7 +56,9 @@ def _scanned(op: specified.Semigroup, program: Program, x: Array) -> Array:
     held, found = entered[0], []
     for node, one in enumerate(entered):
         if node:
-            sides = {f"left {part}": held[part] for part in op.parts} | {f"right {part}": one[part] for part in op.parts}
+            sides = {f"left {part}": held[part] for part in op.parts} | {
+                f"right {part}": one[part] for part in op.parts
+            }
             held = {part: evaluate(op.join[part], sides) for part in op.parts}
         found.append(np.stack([evaluate(leaving, held) for leaving in op.leave], axis=1))
     return np.stack(found, axis=1)

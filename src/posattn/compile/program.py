@@ -64,7 +64,9 @@ class Program:
         require(recipe, f"recipe={self.recipe!r}: give the arguments of library.get by name, or None.")
         check_grid_and_oracle(self.grid, self.oracle)
         if self.specification is not None:
-            instance("specification", self.specification, Specification, fix="say what it computes, as Sorted(), or None")
+            instance(
+                "specification", self.specification, Specification, fix="say what it computes, as Sorted(), or None"
+            )
         try:
             problems = self.problems
         except RecursionError:

@@ -92,7 +92,8 @@ def from_json(text: str) -> Program:
 def _with_oracle(program: Program, size: int, *, older: bool) -> Program:
     """The program with the library's oracle, if it is the library's in all but name. `size`: of the text it came from.
 
-    An older text has no specification, and gets the library's too. A later library may write the same algorithm differently; then the program stays as it is, without an oracle.
+    An older text has no specification, and gets the library's too. A later library may write the same algorithm
+    differently; then the program stays as it is, without an oracle.
     """
     recipe = program.recipe
     if recipe is None:

@@ -14,7 +14,7 @@ from typing import Any
 from posattn.checks import choice, instance, several, whole
 from posattn.compile.arguments import expressions, names
 from posattn.compile.expressions import Expression, as_expression, maximum, minimum, word, words_of
-from posattn.errors import PosattnError, require
+from posattn.errors import PosattnError, counted, require
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,8 @@ class Specification:
         found = []
         for what, count, given in (("input", self.inputs, inputs), ("output", self.outputs, outputs)):
             if count != len(given):
-                found.append(f"its specification {type(self).__name__} has {count} {what}(s), the program {len(given)}.")
+                kind = type(self).__name__
+                found.append(f"its specification {kind} has {counted(count, what)}, the program {len(given)}.")
         return found or self._misfits(length, inputs, outputs)
 
     def _misfits(self, length: int, inputs: tuple[str, ...], outputs: tuple[str, ...]) -> list[str]:
@@ -143,11 +144,8 @@ class Semigroup:
         object.__setattr__(self, "parts", names("parts", self.parts))
         for name in ("enter", "join"):
             object.__setattr__(self, name, expressions(name, getattr(self, name)))
-            given = tuple(getattr(self, name))
-            require(
-                sorted(given) == sorted(self.parts),
-                f"{name} gives {', '.join(given) or 'nothing'}: give an expression for each of {', '.join(self.parts)}.",
-            )
+            given, parts = ", ".join(sorted(getattr(self, name))), ", ".join(sorted(self.parts))
+            require(given == parts, f"{name} gives {given or 'nothing'}: give an expression for each of {parts}.")
         for name in ("leave", "never_negative"):
             fix = "name expressions in a tuple, as (word('sum'),)"
             object.__setattr__(self, name, several(name, getattr(self, name), Expression, fix=fix))
@@ -218,7 +216,8 @@ class Computes(Specification):
     values: Mapping[str, tuple[Expression, ...]]
 
     def __post_init__(self) -> None:
-        instance("values", self.values, Mapping, fix="map outputs to one expression per node, as {'x': (word('x[0]'),)}")
+        fix = "map outputs to one expression per node, as {'x': (word('x[0]'),)}"
+        instance("values", self.values, Mapping, fix=fix)
         for name, held in self.values.items():
             if not isinstance(held, Sequence) or isinstance(held, str):
                 raise PosattnError(f"values: '{name}' is {held!r:.60}, not a tuple with one expression per node.")

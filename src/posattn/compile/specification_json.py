@@ -26,7 +26,8 @@ def unpacked(held: Any, unpack: Unpack) -> Specification | None:
     require(isinstance(held, dict) and held.get("kind") in KINDS, f"{held!r:.60} is not a specification.")
     kind = KINDS[held["kind"]]
     known = {field.name for field in dataclasses.fields(kind)}
-    require(set(held) == known | {"kind"}, f"a specification {held['kind']} has {', '.join(sorted(known)) or 'nothing'}.")
+    fields = ", ".join(sorted(known)) or "no field"
+    require(set(held) == known | {"kind"}, f"a specification {held['kind']} has {fields}.")
     return kind(**{name: _read(name, held[name], unpack) for name in known})
 
 
@@ -49,17 +50,17 @@ def _written(value: Any, pack: Pack) -> Any:
 def _read(name: str, value: Any, unpack: Unpack) -> Any:
     """What a field of this name holds; the constructors check the rest."""
     match name, value:
-        case ("enter" | "join"), {**held}:
+        case (("enter" | "join"), {**held}):
             return {part: unpack(entry) for part, entry in held.items()}
-        case ("leave" | "never_negative"), [*held]:
+        case (("leave" | "never_negative"), [*held]):
             return tuple(map(unpack, held))
         case "values", {**held}:
             return {output: tuple(map(unpack, entries)) for output, entries in held.items()}
         case "op", {**held}:
             require(set(held) == {field.name for field in dataclasses.fields(Semigroup)}, "its op is not a semigroup.")
             return Semigroup(**{str(part): _read(str(part), entry, unpack) for part, entry in held.items()})
-        case ("runs" | "ranks" | "table" | "parts"), [*held]:
+        case (("runs" | "ranks" | "table" | "parts"), [*held]):
             return tuple(held)
-        case ("source" | "op"), int() | str():
+        case (("source" | "op"), int() | str()):
             return value
     raise PosattnError(f"its {name} is {value!r:.60}.")

@@ -1,5 +1,6 @@
 """What a specification asks of every output, in the terms in which a program is followed."""
 
+import itertools
 from collections.abc import Mapping
 from fractions import Fraction
 
@@ -83,5 +84,5 @@ def _is_argsort(form: Form, rank: int, program: Program) -> bool:
     if sorted(ties) != list(range(program.length)) or len(atom.records) != program.length:
         return False
     ordered = [ties[node] for node in range(program.length)]
-    rising = all(below < above for below, above in zip(ordered, ordered[1:], strict=False))
+    rising = all(below < above for below, above in itertools.pairwise(ordered))
     return rising and ordered[-1] - ordered[0] < Fraction(program.grid)

@@ -21,9 +21,7 @@ def linear(program: Program, limit: TimeLimit) -> bool:
     assert isinstance(given, Computes)
     if program.permutations:
         return False
-    inputs = {
-        f"{name}[{node}]": whole(Input(name, node)) for name in program.inputs for node in range(program.length)
-    }
+    inputs = {f"{name}[{node}]": whole(Input(name, node)) for name in program.inputs for node in range(program.length)}
     outputs = follow(program, limit).outputs
     return all(
         evaluated(expression, inputs) == outputs[node, name]

@@ -5,6 +5,7 @@ neighbouring stretches are joined does not matter; where it is commutative, disj
 idempotent as well, sets that overlap. z3 shows these laws, and that every update is a join.
 """
 
+import itertools
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -154,7 +155,7 @@ class Operator:
         if self.commutative:
             return _union(masks).bit_count() == sum(mask.bit_count() for mask in masks)
         whole = all(mask.bit_count() == mask.bit_length() - (mask & -mask).bit_length() + 1 for mask in masks)
-        pairs = zip(masks, masks[1:], strict=False)
+        pairs = itertools.pairwise(masks)
         return whole and all(left.bit_length() == (right & -right).bit_length() - 1 for left, right in pairs)
 
     def names_of_input(self, name: str) -> frozenset[str]:

@@ -155,7 +155,9 @@ class _Follower:
             if isinstance(found, Side):
                 sides[place] = found
             else:
-                new[place] = found or Unknown(f"{where}, node {place[0]}: '{place[1]}' does not follow what it compares")
+                new[place] = found or Unknown(
+                    f"{where}, node {place[0]}: '{place[1]}' does not follow what it compares"
+                )
         for place in sides:
             self._join(chosen[place])
         rows: dict[Place, Array] = {}
@@ -211,7 +213,8 @@ class _Follower:
     def _join(self, choice: Choice) -> None:
         """Make one group of two numbers that are compared."""
         one, other = self._group(choice.one), self._group(choice.other)
-        assert one is not None and other is not None
+        assert one is not None
+        assert other is not None
         if one is not other:
             self.limit.check()
             one = one.joined(other, self.most)

@@ -1,5 +1,6 @@
 """The key of a rank, and what travels with it, as forms."""
 
+import itertools
 from collections.abc import Sequence
 from fractions import Fraction
 
@@ -81,7 +82,7 @@ def separation(forms: Sequence[Form], grid: float | None) -> Fraction | None:
         return None
     if len({(entry.permutation, shift) for entry, shift in entries}) > 1:
         return None
-    gaps = [above - below for below, above in zip(numbers, numbers[1:], strict=False)]
+    gaps = [above - below for below, above in itertools.pairwise(numbers)]
     if entries:
         gaps += [Fraction(1), *(_circular_gap([value, entries[0][1]], Fraction(1)) for value in numbers)]
     return min(gaps, default=Fraction(1))
@@ -91,7 +92,7 @@ def _circular_gap(offsets: Sequence[Fraction], step: Fraction) -> Fraction:
     """How near two of the lattices offset + step·ℤ come."""
     held = sorted(offset % step for offset in offsets)
     around = [*held, held[0] + step]
-    return min(above - below for below, above in zip(around, around[1:], strict=False))
+    return min(above - below for below, above in itertools.pairwise(around))
 
 
 def _entry(form: Form) -> Entry | None:

@@ -9,6 +9,7 @@ every word of a group is a key of known rank, only the number of ones counts, an
 network that merges runs is followed run by run, by induction, and any network at all of up to 20 keys by brute force.
 """
 
+import itertools
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -100,7 +101,7 @@ class Group:
         """Columns in which some word is not what the rank that its row is nearest to asks for."""
         found: dict[int, None] = {}
         held = sorted(self.rows, key=lambda place: int(_bits(self, self.rows[place]).sum()))
-        for below, above in zip(held, held[1:], strict=False):
+        for below, above in itertools.pairwise(held):
             wrong = np.flatnonzero(_bits(self, self.rows[below] & ~self.rows[above]))
             found |= dict.fromkeys(wrong[:: max(1, len(wrong) // 8)].tolist())
         columns = list(found)
