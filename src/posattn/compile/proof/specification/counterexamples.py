@@ -1,6 +1,6 @@
 """Inputs on which a program does not do what its specification says: looked for by running both."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -11,14 +11,12 @@ from posattn.compile.expressions import Array
 from posattn.compile.interpreter import run
 from posattn.compile.program import Program
 from posattn.compile.proof.findings import TimeLimit
-from posattn.compile.proof.specification.terms import Input
-from posattn.compile.proof.specification.zero_one import Group
+from posattn.compile.proof.specification.terms import Entry, Input
+from posattn.compile.proof.specification.zero_one import State
 from posattn.compile.specification import Merged
 
 #: Numbers that are held at once: registers of 2²¹ words take 16 MiB each.
 MOST_WORDS = 1 << 21
-#: Unsorted states of a group that are tried.
-STATES = 256
 
 
 class Counterexample(NamedTuple):
@@ -38,10 +36,10 @@ class Counterexample(NamedTuple):
         )
 
 
-def search(program: Program, limit: TimeLimit, *, groups: Iterable[Group] = ()) -> Counterexample | None:
-    """The first counterexample among inputs that tell most mistakes. `groups`: numbers that were left unsorted."""
+def search(program: Program, limit: TimeLimit, *, states: Sequence[State] = ()) -> Counterexample | None:
+    """The first counterexample among inputs that tell most mistakes. `states`: in which numbers are not in order."""
     most = max(1, MOST_WORDS // program.nodes)
-    for batch in (*_unsorted(program, groups), *_usual(program)):
+    for batch in (*_unsorted(program, states), *_usual(program)):
         allowed = _allowed(program, batch)
         for start in range(0, len(allowed), most):
             limit.check()
@@ -74,34 +72,35 @@ def _usual(program: Program) -> Iterator[Array]:
     yield generator.integers(-10 * length, 10 * length + 1, (256, length, width)).astype(float)
 
 
-def _unsorted(program: Program, groups: Iterable[Group]) -> Iterator[Array]:
-    """Bits that leave a group unsorted, with zeros, ones and random bits elsewhere."""
+def _unsorted(program: Program, states: Sequence[State]) -> Iterator[Array]:
+    """Inputs that lead to states in which numbers are not in order, with zeros, ones and random bits elsewhere."""
     generator = np.random.default_rng(0)
-    column = {name: k for k, name in enumerate(program.inputs)}
-    for group in groups:
-        columns = group.unsorted_columns(STATES)
-        if not columns:
-            continue
-        shape = (len(columns), program.length, len(program.inputs))
-        for fill in (np.zeros(shape), np.ones(shape), generator.integers(0, 2, shape).astype(float)):
-            for sample, state in enumerate(columns):
-                for key, bit in group.bits_of(state):
-                    atom = key.form._replace(constant=Fraction(0)).atom()
-                    if isinstance(atom, Input):
-                        fill[sample, atom.node, column[atom.name]] = bit
-            yield fill
+    shape = (len(states), program.length, len(program.inputs))
+    for fill in (np.zeros(shape), np.ones(shape), generator.integers(0, 2, shape).astype(float)):
+        inverse = fill.copy()
+        for sample, state in enumerate(states):
+            for form, bit in state:
+                atom = form._replace(constant=Fraction(0)).atom()
+                if isinstance(atom, Input):
+                    fill[sample, atom.node, program.inputs.index(atom.name)] = bit
+                elif isinstance(atom, Entry):
+                    held = inverse if atom.permutation.inverse else fill
+                    held[sample, atom.node, program.inputs.index(atom.permutation.name)] = bit
+        yield fill
+        if program.permutations:
+            yield np.argsort(inverse + generator.random(shape), axis=1).astype(float)
 
 
 def _allowed(program: Program, x: Array) -> Array:
     """The same inputs as the program takes them: on its grid, permutations where it asks for them, runs ascending."""
-    x = x * (program.grid or 1.0)
+    found = x * (program.grid or 1.0)
     for k, name in enumerate(program.inputs):
-        if name in program.permutations:
-            generator = np.random.default_rng(k)
-            x[:, :, k] = np.argsort(x[:, :, k] + generator.random(x.shape[:2]), axis=1)
+        if name in program.permutations:  # the order of the numbers, equal ones in any order
+            noise = np.random.default_rng(k).random(x.shape[:2])
+            found[:, :, k] = (x[:, :, k] + noise).argsort(axis=1).argsort(axis=1)
     if isinstance(program.specification, Merged):
         start = 0
         for size in program.specification.runs:
-            x[:, start : start + size] = np.sort(x[:, start : start + size], axis=1)
+            found[:, start : start + size] = np.sort(found[:, start : start + size], axis=1)
             start += size
-    return x
+    return found

@@ -17,7 +17,7 @@ from posattn.compile.proof.specification.ranks import Ranking
 from posattn.compile.proof.specification.reading import Place, Reading, Step, first_number, fixed_registers, readings
 from posattn.compile.proof.specification.solver import Solver
 from posattn.compile.proof.specification.terms import ZERO, Entry, Form, Input, Permutation, number, whole
-from posattn.compile.proof.specification.zero_one import Group, Key, most_bits
+from posattn.compile.proof.specification.zero_one import MOST_SHOWN, Group, Key, State, most_bits
 
 
 class Member(NamedTuple):
@@ -44,10 +44,10 @@ Value = Form | Member | Unknown
 
 
 class Followed(NamedTuple):
-    """What the outputs are, and the groups of numbers that were compared last."""
+    """What the outputs are, and states in which numbers that should have a rank have none."""
 
     outputs: dict[Place, Form | Unknown]
-    groups: list[Group]
+    unsorted: list[State]
 
 
 def follow(program: Program, limit: TimeLimit, *, runs: tuple[int, ...] = ()) -> Followed:
@@ -58,8 +58,7 @@ def follow(program: Program, limit: TimeLimit, *, runs: tuple[int, ...] = ()) ->
         limit.check()
         follower.take(reading, f"round {count}")
     places = [(node, name) for name in program.outputs for node in range(program.length)]
-    groups = {id(value.group): value.group for value in follower.state.values() if isinstance(value, Member)}
-    return Followed({place: follower.resolved(place) for place in places}, list(groups.values()))
+    return Followed({place: follower.resolved(place) for place in places}, follower.unsorted)
 
 
 class _Follower:
@@ -70,6 +69,7 @@ class _Follower:
         self.choices, self.evaluation = Choices(Solver(limit)), Evaluation()
         self.fixed = fixed_registers(program)
         self.most = most_bits(program.nodes)
+        self.unsorted: list[State] = []
         self.rankings: dict[Group, Ranking] = {}
         self.state: dict[Place, Value] = {}
         for register in program.registers:
@@ -100,8 +100,9 @@ class _Follower:
         """One round: what every update is, from the words as they were; then all of them at once."""
         new: dict[Place, Value] = {}
         chosen: dict[Place, Choice] = {}
+        varying = {place[1] for place, value in self.state.items() if not isinstance(value, Form) or value.terms}
         for step in reading.steps:
-            found = self._value(step, where)
+            found = self._value(step, varying, where)
             if not isinstance(found, Choice):
                 new[step.place] = found
             elif found.one != step.place or not found.is_copy:
@@ -119,13 +120,14 @@ class _Follower:
             del self.state[place]
         self._settle(new)
 
-    def _value(self, step: Step, where: str) -> Form | Choice | Unknown:
+    def _value(self, step: Step, varying: set[str], where: str) -> Form | Choice | Unknown:
         """What an update gives: a choice between words, or a form.
 
-        Numbers that are compared are followed as such even where their order is known, and are sorted by induction.
+        Numbers that are compared are followed as such even where their order is known, and are sorted by induction,
+        unless all words of their register are numbers.
         """
         choice = self.choices.of(step, self._numbers(step))
-        if choice is not None:
+        if choice is not None and (choice.is_copy or {choice.one[1], choice.other[1]} & varying):
             return choice
         forms: dict[str, Form] = {}
         for name, at in step.sources.items():
@@ -254,6 +256,8 @@ class _Follower:
         node, register = place
         rank = value.group.rank(place)
         if rank is None:
+            if len(self.unsorted) < MOST_SHOWN:
+                self.unsorted += value.group.unsorted_states()
             return Unknown(f"node {node}: '{register}' is not of the same rank for every input")
         ranking = self.rankings.get(value.group)
         if ranking is None or ranking.gap != value.group.gap:

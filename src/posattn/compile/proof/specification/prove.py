@@ -9,7 +9,7 @@ from posattn.compile.proof.specification.counterexamples import checked, search
 from posattn.compile.proof.specification.folds import wrong_output
 from posattn.compile.proof.specification.follow import follow
 from posattn.compile.proof.specification.solver import NotFollowed
-from posattn.compile.proof.specification.zero_one import Group, TooManyStates
+from posattn.compile.proof.specification.zero_one import State, TooManyStates
 
 ZERO_ONE = "the 0–1 principle, run by run, local functions by z3"
 #: By what a specification is shown.
@@ -40,24 +40,24 @@ def prove_specification(program: Program, limit: TimeLimit) -> Finding:
         claim = f"'{program.name}' has no specification: the proof is about the program"
         return Finding(Outcome.ABSENT, claim, _inputs(program), "")
     claim, inputs, method = f"'{program.name}' is {_named(given)}", _inputs(program), METHODS[type(given)]
-    groups: list[Group] = []
+    states: list[State] = []
     try:
-        why = _unshown(program, limit, groups)
+        why = _unshown(program, limit, states)
     except NotFollowed as reason:
         why = str(reason)
     except TooManyStates as reached:
-        groups += reached.groups
+        states += reached.unsorted
         why = "numbers that are not in order yet are compared, in too many states to follow"
     if why is None:
         return Finding(Outcome.STANDS, claim, inputs, method)
-    found = search(program, limit, groups=groups)
+    found = search(program, limit, states=states)
     if found is not None:
         return Finding(Outcome.REFUTED, claim, inputs, "the interpreter", str(found))
     return Finding(Outcome.OPEN, claim, inputs, method, why)
 
 
-def _unshown(program: Program, limit: TimeLimit, groups: list[Group]) -> str | None:
-    """What is not shown; None where everything is. Numbers that are left unsorted go to `groups`."""
+def _unshown(program: Program, limit: TimeLimit, states: list[State]) -> str | None:
+    """What is not shown; None where everything is. States in which numbers are not in order go to `states`."""
     match program.specification:
         case specified.Folded():
             return wrong_output(program, limit)
@@ -69,7 +69,7 @@ def _unshown(program: Program, limit: TimeLimit, groups: list[Group]) -> str | N
         case given:
             runs = given.runs if isinstance(given, specified.Merged) else ()
             followed = follow(program, limit, runs=runs)
-            groups += followed.groups
+            states += followed.unsorted
             return wrong_answer(program, followed.outputs)
 
 

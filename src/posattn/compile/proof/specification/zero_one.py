@@ -9,7 +9,6 @@ every word of a group is a key of known rank, only the number of ones counts, an
 network that merges runs is followed run by run, by induction, and any network at all of up to 20 keys by brute force.
 """
 
-import itertools
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -24,6 +23,12 @@ from posattn.compile.proof.specification.terms import Form
 FEWEST_BITS = 1 << 28
 
 
+#: Unsorted states of a group that are looked at.
+MOST_SHOWN = 256
+#: A bit for every key.
+State = list[tuple[Form, int]]
+
+
 @dataclass(eq=False, repr=False)
 class Key:
     """A number that is compared, and what travels with it, by the register that it is first in."""
@@ -36,7 +41,7 @@ class TooManyStates(Exception):  # noqa: N818 (a limit of the method, not an err
     """Groups that are not sorted yet are compared, and all their states together are too many."""
 
     def __init__(self, groups: list["Group"]) -> None:
-        self.groups = groups
+        self.unsorted = [state for group in groups for state in group.unsorted_states()]
 
 
 @dataclass(eq=False, repr=False)
@@ -97,22 +102,23 @@ class Group:
         self.ones = np.arange(len(self.runs[0]) + 1, dtype=np.int32)
         self.rows = {place: self.threshold(rank) for place, rank in ranks.items()}
 
-    def unsorted_columns(self, most: int) -> list[int]:
-        """Columns in which some word is not what the rank that its row is nearest to asks for."""
+    def unsorted_states(self) -> list[State]:
+        """States in which a word is not what the rank that its row is nearest to asks for, spread over all words."""
+        count = sum(map(len, self.runs))
+        sizes = np.bincount(self.ones, minlength=count + 1)[::-1].cumsum()  # of columns with at least m, m − 1, … ones
         found: dict[int, None] = {}
-        held = sorted(self.rows, key=lambda place: int(_bits(self, self.rows[place]).sum()))
-        for below, above in itertools.pairwise(held):
-            wrong = np.flatnonzero(_bits(self, self.rows[below] & ~self.rows[above]))
+        for row in self.rows.values():
+            rank = min(int(np.searchsorted(sizes, int(_bits(self, row).sum()))), count - 1)
+            wrong = np.flatnonzero(_bits(self, row ^ self.threshold(rank)))
             found |= dict.fromkeys(wrong[:: max(1, len(wrong) // 8)].tolist())
         columns = list(found)
-        return columns[:: max(1, len(columns) // most)]
+        return [self._state(column) for column in columns[:: max(1, len(columns) // MOST_SHOWN)]]
 
-    def bits_of(self, column: int) -> list[tuple[Key, int]]:
-        """A bit for every key that leads to a column."""
-        found: list[tuple[Key, int]] = []
+    def _state(self, column: int) -> State:
+        found: State = []
         for run in reversed(self.runs):
             column, ones = divmod(column, len(run) + 1)
-            found += [(key, int(place < ones)) for place, key in enumerate(run)]
+            found += [(key.form, int(place < ones)) for place, key in enumerate(run)]
         return found
 
 
