@@ -174,8 +174,8 @@ def test_a_description_with_an_odd_specification_is_refused(odd):
 
 MISFITS = {
     "runs of another length": (Merged((2, 2)), r"its runs \(2, 2\) have 4 of 5 numbers"),
-    "a rank too large": (Ranked((0, 1, 2, 3, 5)), "its ranks name 5, outside 0 … 4"),
-    "a table too short": (Permuted((1, 0)), "its table have 2 entries for 5 numbers"),
+    "a rank too large": (Ranked((0, 1, 2, 3, 5)), "'ranks' of its specification names 5, outside 0 … 4"),
+    "a table too short": (Permuted((1, 0)), "'table' of its specification has 2 entries for 5 numbers"),
     "a source too large": (Broadcast(5), "its source 5 lies outside 0 … 4"),
     "an input too few": (Fetched(), "Fetched has 2 inputs, the program 1"),
     "an unknown output": (Computes({"y": (word("x[0]"),) * 5}), "leaves out output 'x'"),

@@ -253,5 +253,6 @@ def _wholes(name: str, value: Any, least: int = 0) -> tuple[int, ...]:
 
 def _table_problems(name: str, table: tuple[int, ...], length: int) -> list[str]:
     if len(table) != length:
-        return [f"its {name} have {len(table)} entries for {length} numbers."]
-    return [f"its {name} name {entry}, outside 0 … {length - 1}." for entry in table if entry >= length]
+        return [f"'{name}' of its specification has {len(table)} entries for {length} numbers."]
+    outside = [entry for entry in table if entry >= length]
+    return [f"'{name}' of its specification names {entry}, outside 0 … {length - 1}." for entry in outside]

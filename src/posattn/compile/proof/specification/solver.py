@@ -54,51 +54,53 @@ class Solver:
 
     def formula(self, expression: Expression, words: Mapping[str, Any]) -> Any:
         """The expression's value. `words`: what each word stands for."""
-        return _formula(expression, words, self, {})
+        return _Translation(self, words).of(expression)
 
 
-def _formula(expression: Expression, words: Mapping[str, Any], solver: Solver, known: dict[Expression, Any]) -> Any:
-    found = known.get(expression)
-    if found is None:
-        found = known[expression] = _translated(expression, words, solver, known)
-    return found
+class _Translation:
+    """An expression in z3, each of its parts once."""
 
+    def __init__(self, solver: Solver, words: Mapping[str, Any]) -> None:
+        self.solver, self.words = solver, words
+        self.known: dict[Expression, Any] = {}
 
-def _translated(expression: Expression, words: Mapping[str, Any], solver: Solver, known: dict[Expression, Any]) -> Any:
-    z3, number = solver.z3, solver.number
+    def of(self, expression: Expression) -> Any:
+        found = self.known.get(expression)
+        if found is None:
+            found = self.known[expression] = self._made(expression)
+        return found
 
-    def of(part: Expression) -> Any:
-        return _formula(part, words, solver, known)
-
-    match expression:
-        case tree.Word(name):
-            return words[name]
-        case tree.Constant(value):
-            return number(value)
-        case tree.Sum(terms):
-            return z3.Sum([of(term) for term in terms])
-        case tree.Scaled(factor, part):
-            return number(factor) * of(part)
-        case tree.Product(one, other):
-            return of(one) * of(other)
-        case tree.Relu(part):
-            return z3.If(of(part) > 0, of(part), number(0))
-        case tree.Minimum(one, other):
-            return z3.If(of(one) <= of(other), of(one), of(other))
-        case tree.Maximum(one, other):
-            return z3.If(of(one) >= of(other), of(one), of(other))
-        case tree.Gate(part, shut):
-            return z3.If(of(shut) > 0, number(0), of(part))
-        case tree.Select(bit, _, one, zero):
-            return z3.If(of(bit) == 1, of(one), of(zero))
-        case tree.Exchange(own, other, upper, _):
-            smaller = of(own) <= of(other)
-            return z3.If(smaller == (of(upper) == 1), of(other), of(own))
-        case tree.Positive(part, grid):
-            return z3.If(of(part) > number(grid) / 2, number(1), number(0))
-        case tree.Equal(one, other, grid):
-            apart, half = of(one) - of(other), number(grid) / 2
-            return z3.If(z3.And(apart < half, -apart < half), number(1), number(0))
-        case tree.Call(name):
-            raise NotFollowed(f"'{name}' is not piecewise linear")
-    raise tree.foreign(expression)
+    def _made(self, expression: Expression) -> Any:
+        z3, number, of = self.solver.z3, self.solver.number, self.of
+        match expression:
+            case tree.Word(name):
+                return self.words[name]
+            case tree.Constant(value):
+                return number(value)
+            case tree.Sum(terms):
+                return z3.Sum([of(term) for term in terms])
+            case tree.Scaled(factor, part):
+                return number(factor) * of(part)
+            case tree.Product(one, other):
+                return of(one) * of(other)
+            case tree.Relu(part):
+                return z3.If(of(part) > 0, of(part), number(0))
+            case tree.Minimum(one, other):
+                return z3.If(of(one) <= of(other), of(one), of(other))
+            case tree.Maximum(one, other):
+                return z3.If(of(one) >= of(other), of(one), of(other))
+            case tree.Gate(part, shut):
+                return z3.If(of(shut) > 0, number(0), of(part))
+            case tree.Select(bit, _, one, zero):
+                return z3.If(of(bit) == 1, of(one), of(zero))
+            case tree.Exchange(own, other, upper, _):
+                smaller = of(own) <= of(other)
+                return z3.If(smaller == (of(upper) == 1), of(other), of(own))
+            case tree.Positive(part, grid):
+                return z3.If(of(part) > number(grid) / 2, number(1), number(0))
+            case tree.Equal(one, other, grid):
+                apart, half = of(one) - of(other), number(grid) / 2
+                return z3.If(z3.And(apart < half, -apart < half), number(1), number(0))
+            case tree.Call(name):
+                raise NotFollowed(f"'{name}' is not piecewise linear")
+        raise tree.foreign(expression)

@@ -161,10 +161,6 @@ def bounds(form: Form) -> tuple[Fraction | None, Fraction | None]:
 
 def evaluated(expression: Expression, words: Mapping[str, Form]) -> Form | None:
     """The expression's value as a form; None where it is not one, or bounds do not decide."""
-
-    def of(part: Expression) -> Form | None:
-        return evaluated(part, words)
-
     match expression:
         case tree.Word(name):
             return words[name]
@@ -173,36 +169,38 @@ def evaluated(expression: Expression, words: Mapping[str, Form]) -> Form | None:
         case tree.Sum(terms):
             total = ZERO
             for term in terms:
-                held = of(term)
+                held = evaluated(term, words)
                 if held is None:
                     return None
                 total = added(total, held)
             return total
         case tree.Scaled(factor, part):
-            held = of(part)
+            held = evaluated(part, words)
             return None if held is None else scaled(held, Fraction(factor))
         case tree.Product(one, other):
-            a, b = of(one), of(other)
+            a, b = evaluated(one, words), evaluated(other, words)
             if a is None or b is None or (a.terms and b.terms):
                 return None
             return scaled(b, a.constant) if not a.terms else scaled(a, b.constant)
         case tree.Relu(part):
-            return _larger(of(part), ZERO)
+            return _larger(evaluated(part, words), ZERO)
         case tree.Maximum(one, other):
-            return _larger(of(one), of(other))
+            return _larger(evaluated(one, words), evaluated(other, words))
         case tree.Minimum(one, other):
-            return _smaller(of(one), of(other))
+            return _smaller(evaluated(one, words), evaluated(other, words))
         case tree.Gate(part, shut):
-            return _branch(_above(of(shut), Fraction(0)), lambda: ZERO, lambda: of(part))
+            return _branch(_above(evaluated(shut, words), Fraction(0)), lambda: ZERO, lambda: evaluated(part, words))
         case tree.Select(bit, _, one, zero):
-            return _branch(_is_one(of(bit)), lambda: of(one), lambda: of(zero))
+            return _branch(
+                _is_one(evaluated(bit, words)), lambda: evaluated(one, words), lambda: evaluated(zero, words)
+            )
         case tree.Exchange(own, other, upper, _):
-            a, b = of(own), of(other)
-            return _branch(_is_one(of(upper)), lambda: _larger(a, b), lambda: _smaller(a, b))
+            a, b = evaluated(own, words), evaluated(other, words)
+            return _branch(_is_one(evaluated(upper, words)), lambda: _larger(a, b), lambda: _smaller(a, b))
         case tree.Positive(part, grid):
-            return _branch(_above(of(part), Fraction(grid) / 2), lambda: UNIT, lambda: ZERO)
+            return _branch(_above(evaluated(part, words), Fraction(grid) / 2), lambda: UNIT, lambda: ZERO)
         case tree.Equal(one, other, grid):
-            return _equal(of(one), of(other), Fraction(grid) / 2)
+            return _equal(evaluated(one, words), evaluated(other, words), Fraction(grid) / 2)
     return None
 
 
