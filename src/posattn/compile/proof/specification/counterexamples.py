@@ -36,8 +36,16 @@ class Counterexample(NamedTuple):
         )
 
 
-def search(program: Program, limit: TimeLimit, *, states: Sequence[State] = ()) -> Counterexample | None:
-    """The first counterexample among inputs that tell most mistakes. `states`: in which numbers are not in order."""
+def search(
+    program: Program, limit: TimeLimit, *, states: Sequence[State] = (), x: Array | None = None
+) -> Counterexample | None:
+    """The first counterexample among inputs that tell most mistakes.
+
+    `states` in which numbers are not in order, and inputs `x` that a solver found, are tried first.
+    """
+    found = None if x is None else checked(program, x)
+    if found is not None:
+        return found
     most = max(1, MOST_WORDS // program.nodes)
     for batch in (*_unsorted(program, states), *_usual(program)):
         allowed = _allowed(program, batch)

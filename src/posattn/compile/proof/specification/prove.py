@@ -1,11 +1,15 @@
 """Step 3 of a proof: the program, as its rounds are stored, computes what its specification says."""
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
 from posattn.compile import specification as specified
+from posattn.compile.expressions import Array
 from posattn.compile.program import Program
 from posattn.compile.proof.findings import Finding, Outcome, TimeLimit
 from posattn.compile.proof.specification.answers import wrong_answer
 from posattn.compile.proof.specification.computes import differing_input, linear
-from posattn.compile.proof.specification.counterexamples import checked, search
+from posattn.compile.proof.specification.counterexamples import search
 from posattn.compile.proof.specification.folds import wrong_output
 from posattn.compile.proof.specification.follow import follow
 from posattn.compile.proof.specification.solver import NotFollowed
@@ -40,37 +44,42 @@ def prove_specification(program: Program, limit: TimeLimit) -> Finding:
         claim = f"'{program.name}' has no specification: the proof is about the program"
         return Finding(Outcome.ABSENT, claim, _inputs(program), "")
     claim, inputs, method = f"'{program.name}' is {_named(given)}", _inputs(program), METHODS[type(given)]
-    states: list[State] = []
-    try:
-        why = _unshown(program, limit, states)
-    except NotFollowed as reason:
-        why = str(reason)
-    except TooManyStates as reached:
-        states += reached.unsorted
-        why = "numbers that are not in order yet are compared, in too many states to follow"
-    if why is None:
+    left = _left_open(program, limit)
+    if left is None:
         return Finding(Outcome.STANDS, claim, inputs, method)
-    found = search(program, limit, states=states)
+    found = search(program, limit, states=left.states, x=left.x)
     if found is not None:
         return Finding(Outcome.REFUTED, claim, inputs, "the interpreter", str(found))
-    return Finding(Outcome.OPEN, claim, inputs, method, why)
+    return Finding(Outcome.OPEN, claim, inputs, method, left.why)
 
 
-def _unshown(program: Program, limit: TimeLimit, states: list[State]) -> str | None:
-    """What is not shown; None where everything is. States in which numbers are not in order go to `states`."""
-    match program.specification:
-        case specified.Folded():
-            return wrong_output(program, limit)
-        case specified.Computes():
-            if linear(program, limit):
-                return None
-            differing = differing_input(program, limit)
-            return None if differing is None else str(checked(program, differing) or "z3 finds a difference")
-        case given:
-            runs = given.runs if isinstance(given, specified.Merged) else ()
-            followed = follow(program, limit, runs=runs)
-            states += followed.unsorted
-            return wrong_answer(program, followed.outputs)
+class _Open(NamedTuple):
+    """What is not shown, and what may lead to a counterexample: states out of order, or an input."""
+
+    why: str
+    states: Sequence[State] = ()
+    x: Array | None = None
+
+
+def _left_open(program: Program, limit: TimeLimit) -> _Open | None:
+    """What is not shown; None where everything is."""
+    try:
+        match program.specification:
+            case specified.Folded():
+                why = wrong_output(program, limit)
+                return None if why is None else _Open(why)
+            case specified.Computes():
+                x = None if linear(program, limit) else differing_input(program, limit)
+                return None if x is None else _Open("z3 finds an input, but in floats the outputs agree", x=x)
+            case given:
+                runs = given.runs if isinstance(given, specified.Merged) else ()
+                followed = follow(program, limit, runs=runs)
+                why = wrong_answer(program, followed.outputs)
+                return None if why is None else _Open(why, followed.unsorted)
+    except NotFollowed as reason:
+        return _Open(str(reason))
+    except TooManyStates as reached:
+        return _Open("numbers that are not in order yet are compared, in too many states to follow", reached.unsorted)
 
 
 def _named(given: specified.Specification) -> str:
