@@ -3,6 +3,7 @@
 import itertools
 import json
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -191,7 +192,12 @@ def test_a_specification_that_does_not_fit_its_program_is_refused(specification,
 
 
 def test_a_semigroup_may_read_only_what_it_has():
-    good = {"parts": ("s",), "enter": {"s": word("x")}, "join": {"s": word("left s")}, "leave": (word("s"),)}
+    good: dict[str, Any] = {
+        "parts": ("s",),
+        "enter": {"s": word("x")},
+        "join": {"s": word("left s")},
+        "leave": (word("s"),),
+    }
     for change, message in (
         ({"join": {"s": word("s")}}, r"join reads \['s'\]"),
         ({"leave": (word("left s"),)}, "leave reads"),

@@ -1,10 +1,12 @@
 """A program is its specification: what is proved agrees with all inputs of small programs, nothing wrong is proved."""
 
+import importlib
 import itertools
 import random
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,8 +18,7 @@ from posattn.compile.proof.specification import prove_specification
 from posattn.compile.specification import ArgSorted, Merged, Permuted, Ranked, Scan, Sorted
 
 sys.path.append(str(Path(__file__).parents[4] / "benchmarks"))
-
-import specifications  # benchmarks/specifications.py
+specifications: Any = importlib.import_module("specifications")
 
 #: Runtime checks of annotations take 30 times as long as a proof; the files' own tests run with them.
 pytestmark = pytest.mark.usefixtures("as_users_run_it")
