@@ -198,12 +198,13 @@ def test_a_semigroup_may_read_only_what_it_has():
         "join": {"s": word("left s")},
         "leave": (word("s"),),
     }
-    for change, message in (
+    spoilt: list[tuple[dict[str, Any], str]] = [
         ({"join": {"s": word("s")}}, r"join reads \['s'\]"),
         ({"leave": (word("left s"),)}, "leave reads"),
         ({"enter": {}}, "enter gives nothing"),
         ({"leave": ()}, "give an expression for each output"),
-    ):
+    ]
+    for change, message in spoilt:
         with pytest.raises(PosattnError, match=message):
             Semigroup(**(good | change))
     with pytest.raises(PosattnError, match="reads 'x', which is not an input"):

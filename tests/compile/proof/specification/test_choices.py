@@ -5,20 +5,22 @@ from fractions import Fraction
 import pytest
 
 from posattn.compile import exchange, maximum, minimum, positive, relu, select, word
-from posattn.compile.expressions import Expression
+from posattn.compile.expressions import Expression, words_of
 from posattn.compile.proof.findings import TimeLimit
 from posattn.compile.proof.specification.choices import Choice, Choices
 from posattn.compile.proof.specification.reading import Step
 from posattn.compile.proof.specification.solver import Solver
 
 HERE, THERE = (0, "x"), (1, "x")
-SOURCES = {"x": HERE, "other": THERE, "index": (0, "index"), "index there": (1, "index"), "upper": (0, "upper")}
+SOURCES = {"x": HERE, "other": THERE, "index": (0, "index"), "index there": (1, "index")}
 x, other, upper = word("x"), word("other"), word("upper")
 swap = positive(x - other, grid=0.5)
 
 
 def chosen(expression: Expression, bit: float = 0.0) -> Choice | None:
-    return Choices(Solver(TimeLimit())).of(Step((0, "x"), expression, SOURCES), {"upper": bit})
+    sources = {name: SOURCES[name] for name in ("x", "other", "index", "index there") if name in words_of(expression)}
+    numbers = {"upper": bit} if "upper" in words_of(expression) else {}
+    return Choices(Solver(TimeLimit())).of(Step((0, "x"), expression, sources | dict.fromkeys(numbers)), numbers)
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,7 @@ DECIDED: dict[str, tuple[Expression, Form]] = {
     "the smaller of them": (minimum(p, 2), ENTRY),
     "an open gate": (gate(x, shut=three - 3), X),
     "a shut gate": (gate(x, shut=p + 1), ZERO),
-    "a choice": (select(three - 2, x, p), ENTRY),
+    "a choice": (select(three - 2, x, p), X),
     "a comparison": (positive(p - 3, grid=1.0), ZERO),
     "the larger of two equals": (maximum(x + x, 2 * x), TWICE),
 }
