@@ -10,7 +10,7 @@ from posattn.compile.proof.specification import prove_specification
 from posattn.compile.proof.specification.folds import wrong_output
 from posattn.compile.specification import Reduced, Scan, Semigroup
 
-#: A word is kept from the last node that has a flag: the segmented copy, which is not commutative.
+#: x ↦ max(b, x + a) after one another: associative, and not commutative.
 ADDED = Semigroup(
     parts=("scale", "shift"),
     enter={"scale": word("a"), "shift": word("b")},
@@ -23,7 +23,7 @@ ADDED = Semigroup(
 
 
 def two_inputs(length: int, shifts: list[int]) -> Program:
-    """(a, b)₁ ∘ (a, b)₂ = (a₁ + a₂, max(b₂, b₁ + a₂)) over all prefixes, by doubling; −1e6 stands for no b."""
+    """(a, b)₁ ∘ (a, b)₂ = (a₁ + a₂, max(b₂, b₁ + a₂)) over all prefixes, by doubling."""
     rounds = []
     for shift in shifts:
         sources = [i - shift if i >= shift else i for i in range(length)]
