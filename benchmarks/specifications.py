@@ -3,8 +3,9 @@
     python benchmarks/specifications.py library 1 2 3 17 64        every library program at these lengths
     python benchmarks/specifications.py changes 64                 100 programs with one read or comparator changed
 
-One thread of an AMD EPYC: lengths 1 to 17, 32 and 64 take 19 s, sort at 1,024 takes 3 s, fetch at 256 takes 11 s by sorting
-and 24 s on a grid. Of 100 changes at 64, 90 are refuted, 9 are harmless and proved, 1 is left open; at 1,024 it is 93, 7, 0.
+One thread of an AMD EPYC: lengths 1 to 17, 32 and 64 take 19 s, sort at 1,024 takes 3 s, fetch at 256 takes 11 s by
+sorting and 24 s on a grid. Of 100 changes at 64, 90 are refuted, 9 are harmless and proved, 1 is left open; at 1,024 it
+is 93, 7 and 0.
 """
 
 import random
