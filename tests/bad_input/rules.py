@@ -39,6 +39,7 @@ FINE: dict[tuple[str, str], set[str]] = {
     ("train.Fleet.weights", "replica"): {"0"},
     ("engine.run", "checkpoint_every"): {"inf"},  # none but the one on Ctrl-C
     ("compile.Compiled.verify", "seed"): {"0"},
+    ("compile.specification.Broadcast", "source"): {"0"},
     # a name of one's own
     ("tasks.*Task", "name"): {"misspelt"},
     ("tasks.Fixed*", "name"): {"misspelt"},

@@ -7,11 +7,13 @@ tensor([1., 2., 3.])
 >>> sorter.certificate.holds
 True
 
-`expressions` is the language of local functions; `program` and `rounds` say what a program is; `interpreter` runs one
-as written; `lowering` turns it into weights; `verify` compares the two, and `certificate` records the outcome.
-`programs` holds the library and programs with computed addresses (`mpc`); `show` draws programs and traces them.
+`expressions` is the language of local functions; `program` and `rounds` say what a program is, `specification` what it
+should compute; `interpreter` runs one as written; `lowering` turns it into weights; `verify` compares the two, and
+`certificate` records the outcome. `programs` holds the library and programs with computed addresses (`mpc`); `show`
+draws programs and traces them.
 """
 
+from posattn.compile import specification
 from posattn.compile.certificate import Certificate
 from posattn.compile.compiled import Compiled, compile, load
 from posattn.compile.expressions import (
@@ -59,5 +61,6 @@ __all__ = [
     "relu",
     "run",
     "select",
+    "specification",
     "word",
 ]

@@ -15,6 +15,7 @@ from posattn.checks import instance, keep_whole, number, several
 from posattn.compile.arguments import check_grid_and_oracle, names, numbers
 from posattn.compile.expressions import Call, gate, walk, word
 from posattn.compile.rounds import Round
+from posattn.compile.specification import Specification
 from posattn.errors import PosattnError, counted, require
 
 #: The register of ones that the compiler adds where updates use constants.
@@ -45,6 +46,7 @@ class Program:
     permutations: tuple[str, ...] = ()  # inputs that hold every number of 0 … length − 1 once
     recipe: Mapping[str, Any] | None = None  # how the library makes it: library.get(**recipe)
     oracle: Callable[..., Any] | None = None
+    specification: Specification | None = None  # what the outputs should be, for a proof
 
     def __post_init__(self) -> None:
         named = isinstance(self.name, str) and bool(self.name)
@@ -61,6 +63,10 @@ class Program:
         recipe = self.recipe is None or isinstance(self.recipe, Mapping)
         require(recipe, f"recipe={self.recipe!r}: give the arguments of library.get by name, or None.")
         check_grid_and_oracle(self.grid, self.oracle)
+        if self.specification is not None:
+            instance(
+                "specification", self.specification, Specification, fix="say what it computes, as Sorted(), or None"
+            )
         try:
             problems = self.problems
         except RecursionError:
@@ -104,6 +110,8 @@ class Program:
             found += [f"round {count}: {problem}" for problem in round_.problems(**known, written=written)]
             written |= set(round_.update)
         found += [f"output '{name}' is never written." for name in self.outputs if name not in written]
+        if self.specification is not None and not found:
+            found += self.specification.problems(length=self.length, inputs=self.inputs, outputs=self.outputs)
         return found
 
     @property

@@ -13,6 +13,8 @@ from posattn.compile.program import Program
 from posattn.compile.programs import library
 from posattn.compile.programs.size_limits import library_size
 from posattn.compile.rounds import Round
+from posattn.compile.specification_json import packed as packed_specification
+from posattn.compile.specification_json import unpacked as unpacked_specification
 from posattn.errors import PosattnError, kind_of, require
 
 #: Functions from outside the language that a file may name.
@@ -33,6 +35,7 @@ def to_json(program: Program) -> str:
         for round_ in program.rounds
     ]
     fields["constants"] = dict(program.constants)
+    fields["specification"] = packed_specification(program.specification, _packed)
     if not _made_by_library(program):
         fields["recipe"] = None  # changed since the library made it: it is no longer the library's
     return json.dumps(fields, separators=(",", ":"), default=_plain)
@@ -77,16 +80,20 @@ def from_json(text: str) -> Program:
         for name in ("pad", "grid"):
             fields[name] = None if fields[name] is None else _finite(fields[name])
         require(fields["grid"] is None or fields["grid"] > 0, f"grid={fields['grid']}: it must be above 0.")
-        return _with_oracle(Program(rounds=rounds, constants=constants, **listed, **fields), len(text))
+        older = "specification" not in fields  # written before programs had one
+        fields["specification"] = unpacked_specification(fields.get("specification"), _unpacked)
+        made = Program(rounds=rounds, constants=constants, **listed, **fields)
+        return _with_oracle(made, len(text), older=older)
     except (ValueError, KeyError, TypeError, AttributeError, IndexError, ArithmeticError, RecursionError) as error:
         reason = str(error) if isinstance(error, PosattnError) else f"{type(error).__name__}: {error}"
         raise PosattnError(f"not the description of a program ({reason}).") from None
 
 
-def _with_oracle(program: Program, size: int) -> Program:
+def _with_oracle(program: Program, size: int, *, older: bool) -> Program:
     """The program with the library's oracle, if it is the library's in all but name. `size`: of the text it came from.
 
-    A later library may write the same algorithm differently; then the program stays as it is, without an oracle.
+    An older text has no specification, and gets the library's too. A later library may write the same algorithm
+    differently; then the program stays as it is, without an oracle.
     """
     recipe = program.recipe
     if recipe is None:
@@ -98,8 +105,12 @@ def _with_oracle(program: Program, size: int) -> Program:
     if sizes != (program.nodes, len(program.rounds)):
         return dataclasses.replace(program, recipe=None)
     made = library.get(**recipe)
+    if older:
+        program = dataclasses.replace(program, specification=made.specification)
     same = dataclasses.replace(made, name=program.name, recipe=recipe, oracle=None) == program
-    return dataclasses.replace(program, oracle=made.oracle) if same else dataclasses.replace(program, recipe=None)
+    if same:
+        return dataclasses.replace(program, oracle=made.oracle)
+    return dataclasses.replace(program, recipe=None, specification=None if older else program.specification)
 
 
 def _text(value: Any) -> str:

@@ -7,6 +7,7 @@ from posattn.checks import whole
 from posattn.compile.program import Program
 from posattn.compile.programs.size_limits import check_library_size
 from posattn.compile.rounds import Round
+from posattn.compile.specification import Specification
 
 
 def program_length(name: str, length: Any, route: Any = "sort") -> int:
@@ -22,6 +23,7 @@ def one_register(
     rounds: Sequence[Round],
     oracle: Callable[..., Any],
     *,
+    specification: Specification,
     constants: dict[str, tuple[float, ...]] | None = None,
     pad: float | None = 0.0,
 ) -> Program:
@@ -36,4 +38,5 @@ def one_register(
         constants=constants,
         pad=pad,
         oracle=oracle,
+        specification=specification,
     )

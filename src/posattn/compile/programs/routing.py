@@ -1,6 +1,7 @@
 """Programs that only move numbers from node to node."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -11,6 +12,7 @@ from posattn.compile.programs import mpc
 from posattn.compile.programs.benes import benes
 from posattn.compile.programs.building import one_register, program_length
 from posattn.compile.rounds import Round, reads
+from posattn.compile.specification import Broadcast, Fetched, Permuted
 from posattn.errors import require
 
 
@@ -26,7 +28,8 @@ def broadcast(length: int, source: int = 0) -> Program:
     def oracle(v: np.ndarray) -> np.ndarray:
         return np.repeat(v[:, source : source + 1], v.shape[1], axis=1)
 
-    return one_register("broadcast", length, [tell], oracle, pad=None if source else 0.0)
+    pad = None if source else 0.0
+    return one_register("broadcast", length, [tell], oracle, pad=pad, specification=Broadcast(source))
 
 
 def permute(length: int, destinations: Sequence[int] | None = None, route: str = "benes") -> Program:
@@ -39,15 +42,18 @@ def permute(length: int, destinations: Sequence[int] | None = None, route: str =
     )
     targets = list(destinations) if destinations is not None else list(range(length))[::-1]
     stages = benes(targets)
+    table = tuple(int(source) for source in np.argsort(targets))
     if choice("route", route, ("benes", "direct")) == "direct":
-        stages = [tuple(int(source) for source in np.argsort(targets))]
+        stages = [table]
     rounds = [
         Round(receive={"taken": reads("x", stage)}, update={"x": word("taken")}, note="switches") for stage in stages
     ]
-    return one_register("permute", length, rounds, lambda v: v[:, np.argsort(targets)], pad=None)
+    return one_register(
+        "permute", length, rounds, lambda v: v[:, np.argsort(targets)], pad=None, specification=Permuted(table)
+    )
 
 
 def fetch(length: int, route: str = "sort") -> Program:
     """The number of the node that each node names. Addresses are data: ask, then answer, two rounds of an MPC."""
     length = program_length("fetch", length, route)
-    return mpc.to_program(mpc.fetch(length), route=route)
+    return replace(mpc.to_program(mpc.fetch(length), route=route), specification=Fetched())

@@ -12,8 +12,22 @@ from posattn.compile.programs.building import one_register, program_length
 from posattn.compile.programs.networks import doublings
 from posattn.compile.programs.routing import broadcast
 from posattn.compile.rounds import Round, reads
+from posattn.compile.specification import Reduced, Scan, Semigroup
 
 x, left = word("x"), word("left")
+#: Stretches by their sum, their best start, their best end and their best part: start, end ≥ sum, and best ≥ both.
+BEST_SUBARRAY = Semigroup(
+    parts=("sum", "start", "end", "best"),
+    enter=dict.fromkeys(("sum", "start", "end", "best"), x),
+    join={
+        "sum": word("left sum") + word("right sum"),
+        "start": maximum(word("left start"), word("left sum") + word("right start")),
+        "end": maximum(word("right end"), word("left end") + word("right sum")),
+        "best": maximum(maximum(word("left best"), word("right best")), word("left end") + word("right start")),
+    },
+    leave=(word("best"),),
+    never_negative=(word("end") - word("sum"), word("best") - word("start")),
+)
 
 
 def cumsum(length: int) -> Program:
@@ -27,7 +41,7 @@ def cumsum(length: int) -> Program:
         )
         for shift in doublings(length)
     ]
-    return one_register("cumsum", length, rounds, lambda v: np.cumsum(v, axis=1))
+    return one_register("cumsum", length, rounds, lambda v: np.cumsum(v, axis=1), specification=Scan("sum"))
 
 
 def cummin(length: int) -> Program:
@@ -50,7 +64,8 @@ def _extremum(name: str, length: int, combine: Callable[..., Any], oracle: Calla
         )
         for shift in doublings(length)
     ]
-    return one_register(name, length, rounds, lambda v: oracle(v, axis=1), pad=pad)
+    specification = Scan(name.removeprefix("cum"))
+    return one_register(name, length, rounds, lambda v: oracle(v, axis=1), pad=pad, specification=specification)
 
 
 def max_subarray(length: int) -> Program:
@@ -94,6 +109,7 @@ def max_subarray(length: int) -> Program:
         constants=alone,
         pad=0.0,
         oracle=_best_subarrays,
+        specification=Scan(BEST_SUBARRAY),
     )
 
 
@@ -120,4 +136,5 @@ def reduce(length: int, operation: str = "sum") -> Program:
     def oracle(v: np.ndarray) -> np.ndarray:
         return np.repeat(total(v, axis=1, keepdims=True), v.shape[1], axis=1)
 
-    return one_register(f"reduce-{operation}" if operation != "sum" else "reduce", length, rounds, oracle, pad=made.pad)
+    name = f"reduce-{operation}" if operation != "sum" else "reduce"
+    return one_register(name, length, rounds, oracle, pad=made.pad, specification=Reduced(operation))

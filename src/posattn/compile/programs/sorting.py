@@ -8,6 +8,7 @@ from posattn.compile.program import Program
 from posattn.compile.programs.building import one_register, program_length
 from posattn.compile.programs.networks import carrying_sort_rounds, place_bits, sort_rounds
 from posattn.compile.rounds import Round, reads
+from posattn.compile.specification import ArgSorted, PrefixMedians, Sorted
 from posattn.errors import require
 
 
@@ -22,6 +23,7 @@ def sort(length: int) -> Program:
         lambda v: np.sort(v, axis=1),
         constants=constants,
         pad=1.0,
+        specification=Sorted(),
     )
 
 
@@ -48,6 +50,7 @@ def argsort(length: int, grid: float = 1.0) -> Program:
         pad=1.0,
         grid=grid,
         oracle=lambda v: np.argsort(v, axis=1, kind="stable").astype(v.dtype),
+        specification=ArgSorted(),
     )
 
 
@@ -82,4 +85,5 @@ def cummedian(length: int) -> Program:
         constants=constants,
         pad=0.0,
         oracle=lambda v: np.stack([np.median(v[:, : i + 1], axis=1) for i in range(v.shape[1])], axis=1),
+        specification=PrefixMedians(),
     )
