@@ -28,6 +28,7 @@ from posattn.compile.expressions.functions import (
     select,
     word,
 )
+from posattn.compile.expressions.line import Line
 from posattn.compile.expressions.traverse import children, raised, rebuilt, renamed, walk, words_of
 from posattn.compile.expressions.tree import (
     Array,
@@ -57,6 +58,7 @@ __all__ = [
     "Exchange",
     "Expression",
     "Gate",
+    "Line",
     "Maximum",
     "Minimum",
     "Positive",

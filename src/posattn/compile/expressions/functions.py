@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from posattn.compile.expressions.tree import (
     Array,
     Call,
@@ -92,6 +94,11 @@ def call(function: Callable[..., Any], *arguments: Value, name: str | None = Non
 def product(one: Array, other: Array) -> Array:
     """The product of two words: outside the language, but known to the fits."""
     return one * other
+
+
+def sigmoid(value: Array) -> Array:
+    """1/(1 + e^−value): outside the language, but known to the fits."""
+    return np.tanh(value / 2) / 2 + 0.5  # without overflow
 
 
 def _grid(value: Any) -> float:

@@ -18,7 +18,7 @@ from posattn.errors import PosattnError
 Values = tuple[Fraction, ...]
 
 
-def expand_products(program: Program, fit: int | None) -> Program:
+def expand_products(program: Program, fit: object | None) -> Program:
     """The same program without `Product`. A product of two inputs becomes a fit, where one is allowed."""
     updates = [e for round_ in program.rounds for e in round_.update.values()]
     if not any(isinstance(part, tree.Product) for e in updates for part in walk(e)):
@@ -91,7 +91,7 @@ def constant(expression: Expression, words: Mapping[str, Values], nodes: int) ->
 class _Expander:
     """Expressions without products, and the bits that they need."""
 
-    def __init__(self, program: Program, fit: int | None) -> None:
+    def __init__(self, program: Program, fit: object | None) -> None:
         self.taken = {*program.registers, *(slot for round_ in program.rounds for slot in round_.receive)}
         self.nodes, self.fit = program.nodes, fit
         self.bits: dict[tuple[float, ...], str] = {}

@@ -40,7 +40,7 @@ def check_sizes(program: Program, domain: float, dtype: torch.dtype) -> None:
     )
 
 
-def check_language(program: Program, fit: int | None) -> None:
+def check_language(program: Program, fit: object | None) -> None:
     """Refuse what cannot be compiled, all of it at once."""
     outside = program.outside()
     if outside and fit is None:
