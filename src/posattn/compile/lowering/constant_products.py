@@ -10,9 +10,10 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
 from posattn.compile.expressions import Expression, children, product, rebuilt, tree, walk
+from posattn.compile.expressions.known_functions import is_known
 from posattn.compile.program import Program
 from posattn.compile.rounds import Round
-from posattn.errors import PosattnError
+from posattn.errors import PosattnError, require
 
 #: A value for every node.
 Values = tuple[Fraction, ...]
@@ -85,6 +86,10 @@ def constant(expression: Expression, words: Mapping[str, Values], nodes: int) ->
             return tuple(map(min, *known))
         case tree.Maximum():
             return tuple(map(max, *known))
+        case tree.Call("reciprocal") if is_known(expression):
+            zeros = [node for node, value in enumerate(known[0]) if value == 0]
+            require(not zeros, f"{expression} is not defined at node {[*zeros, 0][0]}, where that is 0.")
+            return tuple(1 / value for value in known[0])
     return None
 
 

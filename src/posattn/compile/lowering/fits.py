@@ -160,10 +160,13 @@ def _arguments(program: Program, domain: float) -> Iterator[tuple[int, Call, Exp
     with np.errstate(all="ignore"):  # what is not finite is refused here
         ranges = register_bounds(program, domain)
     for number, (round_, (registers, words)) in enumerate(zip(program.rounds, ranges, strict=False), 1):
-        for call in calls_of(round_):
+        calls = calls_of(round_)
+        for call in reversed(calls):  # from the inside out: what is not defined makes all around it unbounded
+            for argument in _line_arguments(call):
+                check_argument(call, *_hull(bounds(argument, registers | words)))
+        for call in calls:
             for argument in _line_arguments(call):
                 low, high = _hull(bounds(argument, registers | words))
-                check_argument(call, low, high)
                 yield number, call, argument, (low, high)
 
 

@@ -16,10 +16,13 @@ def library_size(name: str, length: int, route: str = "sort") -> tuple[int, int]
     """Nodes and rounds of a library program, without building it. `route`: of `fetch` and `permute`."""
     steps = (length - 1).bit_length()  # ⌈log₂ length⌉
     sorting = steps * (steps + 1) // 2
+    twice = (steps + 1) * (steps + 2) // 2  # to sort twice as many
     rounds = {
         "sort": sorting,
         "argsort": sorting + 1,
         "cummedian": sorting + 2,
+        "kth": sorting + 1,
+        "gather": 2 * twice + steps + 2,
         "reduce": steps + 1,
         "broadcast": 1,
         "max-subarray": max(steps, 1),
@@ -28,6 +31,7 @@ def library_size(name: str, length: int, route: str = "sort") -> tuple[int, int]
     }.get(name, steps)
     nodes = {
         "cummedian": length * (length + 3) // 2,
+        "gather": 2 * length,
         "fetch": length * (length + 1) if route == "grid" else 3 * length,
     }.get(name, length)
     return nodes, rounds
