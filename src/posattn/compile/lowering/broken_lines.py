@@ -20,6 +20,8 @@ from posattn.errors import require
 
 #: Points between two knots at which bends are looked at, and errors of functions that cannot be proved are measured.
 PROBES = 16
+#: How often the places at which bends are looked at are moved to where the bends are.
+PASSES = 3
 #: The share of the knots, in proportion to the rest, that is spread evenly, however the function bends.
 EVEN = 0.1
 #: Bounds of arguments are computed in floats; they are right if widened by this much of the larger one.
@@ -61,7 +63,8 @@ def broken_line(name: str, function: Function, low: float, high: float, *, knots
     start = float(kind(values[0]))
     height, slope, bends = start, 0.0, []
     for here, there, aim in zip(places[:-1].tolist(), places[1:].tolist(), values[1:].tolist(), strict=True):
-        bend = float(kind((aim - height) / (there - here) - slope))
+        with np.errstate(over="ignore"):
+            bend = float(kind((aim - height) / (there - here) - slope))
         bends.append(bend if abs(bend) >= tiny else 0.0)
         slope += bends[-1]
         height += slope * (there - here)
@@ -76,15 +79,19 @@ def broken_line(name: str, function: Function, low: float, high: float, *, knots
 
 def _spread(function: Function, low: float, high: float, knots: int) -> Array:
     """Places from low to high, the ends among them, denser where the function bends more."""
-    fine = np.linspace(low, high, PROBES * (knots - 1) + 1)
-    with np.errstate(all="ignore"):
-        density = np.sqrt(np.abs(np.diff(np.asarray(function(fine), dtype=np.float64), 2)))
-    density = np.pad(density, 1, mode="edge")
-    if not (np.isfinite(density).all() and density.sum() > 0):
-        return np.linspace(low, high, knots)
-    share = np.concatenate([[0.0], np.cumsum(density[1:] + density[:-1] + EVEN * density.mean())])
-    inner = np.interp(np.linspace(0, share[-1], knots)[1:-1], share, fine)
-    return np.concatenate([[low], inner, [high]])
+    places = np.linspace(low, high, PROBES * (knots - 1) + 1)
+    for _ in range(PASSES):
+        with np.errstate(all="ignore"):
+            values, gaps = np.asarray(function(places), dtype=np.float64), np.diff(places)
+            bends = np.sqrt(np.abs(np.diff(np.diff(values) / gaps)) * (gaps[1:] + gaps[:-1]) / 2)  # √|f″|·gap
+        if not (np.isfinite(bends).all() and bends.sum() > 0):
+            break
+        at_ends = np.pad(bends, 1, mode="edge")
+        shares = (at_ends[1:] + at_ends[:-1]) / 2 + EVEN * bends.sum() * gaps / (high - low)
+        before = np.concatenate([[0.0], np.cumsum(shares)])
+        places = np.interp(np.linspace(0, before[-1], len(places)), before, places)
+    places[0], places[-1] = low, high
+    return places[::PROBES]
 
 
 def measured_error(function: Function, numbers: Numbers, low: float, high: float) -> float:

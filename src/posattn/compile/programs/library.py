@@ -9,7 +9,7 @@
     cummedian                                two more than sort, on n(n + 3)/2 nodes: it sorts every prefix (`sorting`)
     broadcast, permute                       1 round; permute by a Beneš network 2⌈log₂ n⌉ − 1 (`routing`)
     fetch                                    x[from[i]] at every i, for addresses that are data (`routing`, `mpc`)
-    gather                                   the same where several may name one node (`routing`)
+    gather                                   the same where several may name one node (`gathering`)
 
 Each has an oracle, the same function in NumPy. `register` adds a program of your own.
 """
@@ -23,7 +23,8 @@ from posattn import user_code
 from posattn.checks import choice, whole
 from posattn.compile.program import Program
 from posattn.compile.programs.building import program_length
-from posattn.compile.programs.routing import broadcast, fetch, gather, permute
+from posattn.compile.programs.gathering import gather
+from posattn.compile.programs.routing import broadcast, fetch, permute
 from posattn.compile.programs.scans import cummax, cummin, cumsum, max_subarray, reduce
 from posattn.compile.programs.sorting import argsort, cummedian, kth, merge, sort
 from posattn.errors import PosattnError, kind_of, require, unknown

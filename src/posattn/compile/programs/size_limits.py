@@ -9,7 +9,7 @@ MOST_ENTRIES = 2**22
 #: Bytes per weight of a one-hot encoding while a model is made: float64 and float32, built and then copied. Measured.
 BYTES_PER_WEIGHT = 44
 #: Programs whose nodes i read from i xor a mask where the length is a power of two.
-HYPERCUBES = ("sort", "permute")  # permute: where it reverses
+HYPERCUBES = ("sort", "merge", "permute")  # permute: where it reverses
 
 
 def library_size(name: str, length: int, route: str = "sort") -> tuple[int, int]:
