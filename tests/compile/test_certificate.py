@@ -171,6 +171,7 @@ def test_a_fitted_model_holds_with_the_bound_of_its_fits_and_fails_where_it_is_n
     found = made.verify(samples=20).certificate
     assert found is not None
     assert (found.holds, found.relative_to, found.counterexample) == (True, "the domain", None)
+    assert found.bound is not None
     assert found.bound == pytest.approx(2 * 1 / 32 / 2, rel=1e-2)  # two lines with knots 1 apart, of z²/4
     assert [name for name, _ in found.fits] == ["product"]
     assert 0.2 * found.bound < found.error <= found.bound

@@ -246,7 +246,7 @@ UNUSABLE: list[tuple[Any, str]] = [
     (lambda: a // 2, "a // 2: rounding needs bounds. Write floor_divide(a, 3, low=…, high=…)"),
     (lambda: text / a, "'b' in an expression"),
     (lambda: clip(a, low=1, high=0), "low=1, high=0: clip between two numbers, the smaller one first"),
-    (lambda: clip(a, low=a, high=1), "in an expression: clip(value, low=…, high=…) takes numbers"),
+    (lambda: clip(a, low=another, high=1), "in an expression: clip(value, low=…, high=…) takes numbers"),
     (lambda: ramp(a, width=0), "width=0: a ramp rises from 0 to a number above 0"),
     (lambda: modulo(a, 0, low=0, high=1), "divisor=0: numbers on a grid of 1 are divided by a multiple of it above 0"),
     (lambda: modulo(a, 0.5, low=0, high=1), "divisor=0.5: numbers on a grid of 1"),

@@ -48,7 +48,7 @@ def sampled(function: str, line: Line, low: float, high: float) -> float:
     worst = np.longdouble(0)
     for _ in range(3):
         z = np.linspace(left, right, 20_001, dtype=np.longdouble).clip(low, high)
-        pairs = zip(np.longdouble(knots), np.longdouble(bends), strict=True)
+        pairs = zip(np.asarray(knots, np.longdouble), np.asarray(bends, np.longdouble), strict=True)
         line_there = start + sum(bend * np.maximum(z - knot, 0) for knot, bend in pairs)
         errors = np.abs((z * z / 4 if function == "product" else FUNCTIONS[function](z)) - line_there)
         place = int(np.argmax(errors))

@@ -68,6 +68,7 @@ def test_functions_of_numbers_on_a_grid_are_exact(name, dtype):
     np.testing.assert_allclose(found, wanted, atol=1e-14)
     made = compile(program(expression, grid), domain=9, dtype=dtype).verify(samples=4)
     assert made.certificate is not None
+    assert made.certificate.bound is not None
     assert made.certificate.holds
     assert (made.certificate.bound == 0) == (grid != 0.1)  # a tenth is no float
     np.testing.assert_allclose(outputs(made, numbers, dtype), wanted, atol=9 * made.certificate.bound, rtol=0)
@@ -88,6 +89,7 @@ def test_functions_of_real_numbers_equal_numpy_within_the_bound(name):
     expression, expected = REAL[name]
     made = compile(program(expression), domain=9).verify(samples=32)
     assert made.certificate is not None
+    assert made.certificate.bound is not None
     assert made.certificate.holds
     numbers = np.random.default_rng(0).uniform(-9, 9, 500).astype(np.float32).astype(np.float64)
     wanted = expected(numbers, np.roll(numbers, 1))

@@ -27,7 +27,7 @@ class Line(Expression):
     @cached_property
     def steepest(self) -> float:
         """The largest slope in size: what an error of the argument is multiplied by at most."""
-        return (1 + 2.0**-40) * float(np.abs(np.cumsum(self.bends)).max())
+        return (1 + 2.0**-30) * float(np.abs(np.cumsum(self.bends)).max())
 
     @cached_property
     def _heights(self) -> Array:
