@@ -29,6 +29,8 @@ from posattn.compile import (
 )  # fmt: skip
 from posattn.compile.error_bound import promise
 from posattn.compile.expressions import Call, Expression, Line, walk
+from posattn.compile.expressions.known_functions import FUNCTIONS
+from posattn.compile.lowering.expression_bounds import Interval, bounds
 from posattn.compile.lowering.fits import Fitted, calls_of, checked_fits, errors_of, fit_calls, replace_calls
 from posattn.compile.lowering.lower import lower
 from posattn.nn.weights import read_header, write_weights
@@ -64,6 +66,7 @@ def test_a_fitted_program_is_certified_and_the_bound_is_no_idle_one(name, dtype)
     made = compile(program(expression), domain=4, fit=33, dtype=dtype)
     promised = promise(made.program, 4, dtype, made.lines)
     assert promised.relative_to == "the domain"
+    assert promised.floor < 1e-30  # fits are in the bound, not on top of it
     drawn = np.random.default_rng(0).uniform(-4, 4, (4000, 2, 2)).astype(str(dtype).removeprefix("torch."))
     with torch.no_grad():
         found = made.model(torch.from_numpy(drawn)).numpy()[:, :, 0]
@@ -145,6 +148,17 @@ def test_a_line_covers_all_that_its_argument_can_be_at_any_node():
     shifted = Round(receive={"left": reads("x", [None, 0])}, update={"x": call(np.exp, word("left") - 3 * y)})
     (fit,) = lower(dataclasses.replace(program(x), rounds=(shifted,)), domain=2, fit=5).fits
     assert -8.00001 < fit.low < -8 < 8 < fit.high < 8.00001
+
+
+@pytest.mark.parametrize("name", [name for name in FUNCTIONS if name != "product"])
+def test_known_functions_are_bounded_by_their_least_and_largest_values(name):
+    """Sampled densely, on intervals with and without an extremum."""
+    ends = np.array([[0.1, 0.2], [0.1, 1.6], [0.3, 2.9], [1.7, 4.8], [2.0, 5.0], [3.2, 9.6], [0.01, 40.0]])
+    samples = FUNCTIONS[name](np.linspace(ends[:, 0], ends[:, 1], 10_001))
+    found = bounds(call(FUNCTIONS[name], x, name=name), {"x": Interval(ends[:, 0], ends[:, 1])})
+    assert (found.low <= samples.min(0)).all()
+    assert (found.high >= samples.max(0)).all()
+    np.testing.assert_allclose(found, [samples.min(0), samples.max(0)], atol=1e-5)
 
 
 def test_a_function_of_ones_own_has_no_bound():
