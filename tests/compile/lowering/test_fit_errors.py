@@ -47,7 +47,7 @@ def sampled(function: str, line: Line, low: float, high: float) -> float:
     left, right = np.longdouble(low), np.longdouble(high)
     worst = np.longdouble(0)
     for _ in range(3):
-        z = np.linspace(left, right, 20_001, dtype=np.longdouble).clip(low, high)
+        z = np.linspace(left, right, 3_001, dtype=np.longdouble).clip(low, high)
         pairs = zip(np.asarray(knots, np.longdouble), np.asarray(bends, np.longdouble), strict=True)
         line_there = start + sum(bend * np.maximum(z - knot, 0) for knot, bend in pairs)
         errors = np.abs((z * z / 4 if function == "product" else FUNCTIONS[function](z)) - line_there)
@@ -61,7 +61,7 @@ def sampled(function: str, line: Line, low: float, high: float) -> float:
 def test_no_number_errs_by_more_than_is_proved_and_some_by_nearly_as_much(function):
     for low, high in INTERVALS[function]:
         lines = [chords(function, low, high, knots) for knots in (2, 3, 17)]
-        for line in (*lines, *(any_line(low, high, seed) for seed in range(3))):
+        for line in (*lines, *(any_line(low, high, seed) for seed in range(2))):
             proved, found = largest_error(function, *line, float(low), float(high)), sampled(function, line, low, high)
             assert found <= proved * (1 + 1e-15) <= found * 1.01 + 1e-15, (function, low, high, line)
 
@@ -74,7 +74,7 @@ def test_every_function_that_a_file_may_name_can_be_proved():
 def test_a_square_is_known_to_the_last_bit():
     """Brute force over fractions: the largest error lies at a knot or at the vertex, z = 2·slope."""
     start, knots, bends = 0.1, (-1.0, 0.5, 0.75), (-0.3, 0.7, 0.1)
-    places = [Fraction(k, 4096) for k in range(-4096, 8193)]
+    places = [Fraction(k, 256) for k in range(-256, 513)]
     errors = [
         abs(
             z * z / 4
@@ -84,7 +84,7 @@ def test_a_square_is_known_to_the_last_bit():
         for z in places
     ]
     proved = largest_error("product", start, knots, bends, -1.0, 2.0)
-    assert max(errors) <= Fraction(proved) <= max(errors) * (1 + Fraction(1, 10**6))
+    assert max(errors) <= Fraction(proved) <= max(errors) * (1 + Fraction(1, 10**4))
     assert largest_error("product", 0.0, (0.0, 2.0), (0.5, 0.0), 0.0, 2.0) == 0.25
 
 
