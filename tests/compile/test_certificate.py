@@ -166,14 +166,15 @@ def squares() -> Program:
     return Program(name="square", length=2, nodes=2, registers=("x",), rounds=(Round(update=update),))
 
 
-def test_a_fitted_model_has_no_bound_but_fails_where_it_is_not_finite():
+def test_a_fitted_model_holds_with_the_bound_of_its_fits_and_fails_where_it_is_not_finite():
     made = compile(squares(), domain=2, fit=9)
     found = made.verify(samples=20).certificate
     assert found is not None
-    assert (found.holds, found.bound, found.counterexample) == (False, None, None)
-    assert "fitted, so that only its error is known" in str(found)
+    assert (found.holds, found.relative_to, found.counterexample) == (True, "the domain", None)
+    assert found.bound is not None
+    assert found.bound == pytest.approx(2 * 1 / 32 / 2, rel=1e-2)  # two lines with knots 1 apart, of z²/4
     assert [name for name, _ in found.fits] == ["product"]
-    assert found.error > 1e-6
+    assert 0.2 * found.bound < found.error <= found.bound
     broken = changed(made, lambda held: held["decoder_weight"].fill_(float("nan")))
     broken_found = broken.verify(samples=20).certificate
     assert broken_found is not None
@@ -379,7 +380,7 @@ def test_a_certificate_reads_as_text(failing):
     fitted = str(compile(squares(), domain=2, fit=9).verify(samples=4).certificate)
     assert "against the interpreter: largest" in fitted
     assert "; product fitted to 0." in fitted
-    assert "exceeds" not in fitted
+    assert "no input exceeds 0.031; product" in fitted
     long = dataclasses.replace(failing, counterexample=((1.0,),) * 40)
     assert len(str(long)) < 500
 

@@ -28,7 +28,7 @@ class Certificate:
     seed: int
     against: tuple[str, ...]
     error: float  # the largest that was seen
-    bound: float | None  # what no input exceeds; None where a function was fitted
+    bound: float | None  # what no input exceeds; None where the error of a fit is not proved
     floor: float  # on top of it: what numbers too small for the dtype can add up to
     relative_to: str  # what error and bound are relative to
     compiled: bool  # whether the weights are those that the compiler makes: the bound is about these alone
@@ -41,7 +41,7 @@ class Certificate:
     def holds(self) -> bool:
         """Whether the weights are the compiler's own and every input that was tried stayed within the bound.
 
-        A fitted model has no bound, so its certificate never holds.
+        A model with a fit whose error is not proved has no bound, so its certificate never holds.
         """
         return self.bound is not None and self.compiled and self.counterexample is None
 

@@ -3,8 +3,9 @@
 import json
 import math
 import os
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -15,6 +16,7 @@ from posattn.checks import path as checked_path
 from posattn.compile import program_json as serial
 from posattn.compile.certificate import Certificate, fingerprint, has_digest
 from posattn.compile.domain import check_inputs
+from posattn.compile.lowering.fits import Fitted, errors_of, fits_from_json
 from posattn.compile.lowering.floats import NUMPY
 from posattn.compile.lowering.lower import lower
 from posattn.compile.program import TOO_DEEP, Program
@@ -42,6 +44,7 @@ class Compiled(Pretrained):
     encoding: str
     registers: tuple[str, ...]  # dimension r of the state holds register r
     fits: tuple[tuple[str, float], ...] = ()  # every function that was fitted, with the largest error of its fits
+    lines: tuple[Fitted, ...] = ()  # what stands for these functions in the model, call by call
     certificate: Certificate | None = None
     proof: Proof | None = None
     hardened: HardenedTransformer | None = None
@@ -88,17 +91,20 @@ class Compiled(Pretrained):
         """The same with a new certificate. Compiles the program again, to see whether that gives these weights."""
         dtype = next(self.model.parameters()).dtype
         require(dtype in NUMPY, f"the model is {dtype}: verify it in torch.float32 or torch.float64.")
-        compiled = not self.fits and _equal(self.model, lower(self.program, domain=self.domain, dtype=dtype).model)
+        unknown = bool(self.fits) and not self.lines  # from before files kept their lines
+        made = None if unknown else lower(self.program, domain=self.domain, fit=self.lines or None, dtype=dtype)
+        held = self if made is None else replace(self, lines=made.fits, fits=errors_of(made.fits))
         found = verify(
             self.program,
             self.model,
             domain=self.domain,
-            compiled=compiled,
-            fits=self.fits,
+            compiled=made is not None and _equal(self.model, made.model),
+            fits=held.fits,
+            lines=held.lines,
             samples=samples,
             seed=seed,
         )
-        return replace(self, certificate=found.sealed(self._fingerprint()))
+        return replace(held, certificate=found.sealed(held._fingerprint()))
 
     def prove(self, *, seconds: float | None = None) -> Proof:
         """A proof that holds for every input of the domain. `seconds`: how long each step may take (None: no limit)."""
@@ -116,12 +122,14 @@ class Compiled(Pretrained):
 
     def _about(self) -> str:
         """What a file says about the model apart from its weights and its program."""
-        about = {
+        about: dict[str, Any] = {
             "domain": self.domain,
             "encoding": self.encoding,
             "registers": list(self.registers),
             "fits": list(self.fits),
         }
+        if self.lines:
+            about["lines"] = [asdict(line) for line in self.lines]
         return json.dumps(about)
 
     def _fingerprint(self) -> str:
@@ -198,7 +206,8 @@ def compile(
         domain=domain,
         encoding=lowered.encoding,
         registers=lowered.registers,
-        fits=tuple({found.name: found.error for found in sorted(lowered.fits, key=lambda fit: fit.error)}.items()),
+        fits=errors_of(lowered.fits),
+        lines=lowered.fits,
     )
 
 
@@ -266,6 +275,7 @@ def load(path: str | os.PathLike[str]) -> Compiled:
             encoding=str(about["encoding"]),
             registers=tuple(map(str, about["registers"])),
             fits=tuple((str(name), float(error)) for name, error in about["fits"]),
+            lines=fits_from_json(about.get("lines", ())),
             certificate=tried,
             proof=_proof(header, model),
         )

@@ -11,8 +11,9 @@ from enum import Enum
 
 import torch
 
-from posattn.compile.expressions import Expression, children, tree
+from posattn.compile.expressions import Expression, Line, children, tree
 from posattn.compile.lowering.constant_products import expand_products
+from posattn.compile.lowering.fits import Fitted, replace_calls
 from posattn.compile.lowering.floats import Numbers
 from posattn.compile.lowering.register_errors import first_state, register_errors
 from posattn.compile.program import Program
@@ -30,9 +31,9 @@ class Promise:
     relative_to: str
 
 
-def promise(program: Program, domain: float, dtype: torch.dtype) -> Promise:
-    """The bound for a program without functions from outside the language."""
-    expanded = expand_products(program, None)
+def promise(program: Program, domain: float, dtype: torch.dtype, fits: tuple[Fitted, ...] = ()) -> Promise:
+    """The bound for a program whose functions from outside the language were fitted by lines of known errors."""
+    expanded = replace_calls(expand_products(program, fits or None), fits)
 
     def error(numbers: Numbers) -> float:
         last = register_errors(first_state(expanded, domain, numbers), expanded.rounds, numbers)
@@ -88,7 +89,7 @@ def _growth(expression: Expression, words: Mapping[str, Growth]) -> Growth:
             return _decided(parts[2:], by=parts[:2])
         case tree.Exchange():
             return _decided(parts[:2], by=parts[2:])
-        case tree.Positive() | tree.Equal() | tree.Call():
+        case tree.Positive() | tree.Equal() | Line():
             return _both_never({_joint(parts)})
     return _joint(parts)
 

@@ -8,7 +8,7 @@ from jaxtyping import Shaped
 
 from posattn.checks import instance
 from posattn.compile.arguments import Source
-from posattn.compile.expressions import Array, Expression, tree
+from posattn.compile.expressions import Array, Expression, Line, tree
 from posattn.compile.program import Program
 from posattn.compile.rounds import Round
 from posattn.errors import require
@@ -111,4 +111,10 @@ def evaluate(expression: Expression, words: Mapping[str, Array]) -> Array:
             return (apart < grid / 2).astype(apart.dtype)
         case tree.Call(_, function, arguments):
             return np.asarray(function(*(evaluate(argument, words) for argument in arguments)))
+        case Line(of, start, knots, bends, _):
+            held = evaluate(of, words)
+            total = np.full_like(held, start)
+            for knot, bend in zip(knots, bends, strict=True):
+                total += held.dtype.type(bend) * np.maximum(held - held.dtype.type(knot), 0)
+            return total
     raise tree.foreign(expression)

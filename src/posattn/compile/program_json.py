@@ -3,12 +3,12 @@
 import dataclasses
 import json
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from posattn.compile.expressions import Call, Equal, Expression, Positive, product, tree
+from posattn.compile.expressions import Call, Equal, Expression, Positive, tree
+from posattn.compile.expressions.known_functions import ARGUMENTS, FUNCTIONS, is_known
 from posattn.compile.program import Program
 from posattn.compile.programs import library
 from posattn.compile.programs.size_limits import library_size
@@ -16,11 +16,6 @@ from posattn.compile.rounds import Round
 from posattn.compile.specification_json import packed as packed_specification
 from posattn.compile.specification_json import unpacked as unpacked_specification
 from posattn.errors import PosattnError, kind_of, require
-
-#: Functions from outside the language that a file may name.
-FUNCTIONS: dict[str, Callable[..., Any]] = {"exp": np.exp, "product": product, "reciprocal": np.reciprocal}
-#: The number of arguments, where it is not one.
-ARGUMENTS = {"product": 2}
 
 
 def to_json(program: Program) -> str:
@@ -137,7 +132,7 @@ def _packed(expression: Expression) -> list[Any]:
     """["Minimum", one, other]: an expression's kind, then its fields."""
     if isinstance(expression, Call):
         require(
-            FUNCTIONS.get(expression.name) is expression.function,
+            is_known(expression),
             f"{expression}: a program with a function of your own cannot be saved. Known: {', '.join(FUNCTIONS)}.",
         )
         return ["Call", expression.name, *map(_packed, expression.arguments)]

@@ -14,6 +14,7 @@ from posattn.compile.certificate import Certificate
 from posattn.compile.error_bound import DOMAIN, Promise, promise
 from posattn.compile.expressions import Array
 from posattn.compile.interpreter import run
+from posattn.compile.lowering.fits import Fitted
 from posattn.compile.lowering.floats import NUMPY
 from posattn.compile.program import Program
 from posattn.compile.verify_inputs import (
@@ -41,18 +42,21 @@ def verify(
     domain: float,
     compiled: bool,
     fits: tuple[tuple[str, float], ...] = (),
+    lines: tuple[Fitted, ...] = (),
     samples: int = 256,
     seed: int = 0,
 ) -> Certificate:
     """Compare a model with its program. `compiled`: whether the weights are known to be the compiler's own.
 
-    The certificate is not sealed yet.
+    There is a bound where nothing was fitted, or the errors of all `lines` are proved. The certificate is not sealed.
     """
     samples, seed = whole("samples", samples, least=1), whole("seed", seed, least=0)
     kind = next(model.parameters()).dtype
     dtype = str(kind).removeprefix("torch.")
     require(kind in NUMPY, f"the model is {dtype}: verify it in float32 or float64.")
-    promised = None if fits else promise(program, domain, kind)
+    bounded = bool(lines) or not fits
+    bounded &= all(line.proved for line in lines)
+    promised = promise(program, domain, kind, lines) if bounded else None
     relative_to = promised.relative_to if promised else DOMAIN
     search = _Search(program, model, domain, dtype, promised, relative_to)
     rng = np.random.default_rng(seed)

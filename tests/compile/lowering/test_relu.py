@@ -33,7 +33,6 @@ from posattn.compile.interpreter import evaluate
 from posattn.compile.lowering.expression_bounds import Interval, bounds
 from posattn.compile.lowering.linear_forms import levels, mentions
 from posattn.compile.lowering.mlp_matrices import Network, network
-from posattn.compile.lowering.piecewise_linear import fitted
 from posattn.compile.lowering.relu import Translator
 from posattn.compile.program import ONE
 
@@ -239,55 +238,11 @@ def test_functions_from_outside_need_a_fit():
         Translator(ranges()).form(Expression())
 
 
-def _fit_error(expression: Expression, knots: int, words: dict[str, Interval]) -> tuple[float, float]:
-    """Largest error of the network on 20,001 points, or as many pairs, and the sum of what the fits say."""
-    translator = Translator(words, knots=knots)
-    form = translator.form(expression)
-    net = network([*words, ONE], [form], depth=levels([form]), unsigned={ONE})
-    generator = np.random.default_rng(0)
-    held = {name: generator.uniform(end.low, end.high, 20_001) for name, end in words.items()}
-    error = np.abs(applied(net, held) - evaluate(expression, held)).max()
-    return error, sum(fit.error for fit in translator.fits)
-
-
-@pytest.mark.parametrize("knots", [2, 5, 64])
-def test_a_fit_is_as_good_as_it_says_and_as_theory_says(knots):
-    """A chord of a square of width h is off by h²/4 at most, that of exp on [0, 1] by e·h²/8."""
-    h = 1 / (knots - 1)
-    unit = {"x": interval(0, 1), "a": interval(-1, 1)}
-    for expression, theory in [
-        (call(np.square, x), h**2 / 4),
-        (call(np.exp, x), np.e * h**2 / 8),
-        (call(product, x, a), 2 * (3 * h) ** 2 / 16),  # two squares on [−1, 2], a quarter of each
-    ]:
-        error, promised = _fit_error(expression, knots, unit)
-        assert 0 < error <= promised * (1 + 1 / 16**2), str(expression)  # it is measured at 16 points to a knot
-        assert promised <= theory * (1 + 1e-9), str(expression)
-
-
-def test_a_fit_of_what_never_changes_is_exact():
-    fits = fitted(call(np.exp, x), [interval(2, 2)], 3)  # type: ignore[arg-type]
-    assert [(fit.offset, fit.slope, fit.bends, fit.error) for fit in fits] == [(float(np.exp(2)), 0.0, (), 0.0)]
-
-
 def test_bounds_of_functions_from_outside_reach_their_corners():
     words = {"x": interval(-2, 3), "a": interval(-5, 1)}
     found = bounds(call(product, x, a), words)
     assert (found.low[0], found.high[0]) == pytest.approx((-15, 10))
     assert bounds(call(np.square, x), words).high == pytest.approx(9)
-
-
-@pytest.mark.parametrize(
-    ("expression", "knots", "message"),
-    [
-        (call(np.exp, x), 1, "fit=1: a broken line has at least two knots"),
-        (call(np.hypot, x, a), 8, r"hypot\(x, a\): a function of 2 arguments cannot be fitted"),
-        (call(lambda v: np.where(v > 0, np.inf, 0), x, name="step"), 8, r"step is not finite on \[-4, 4\]"),
-    ],
-)
-def test_what_cannot_be_fitted_is_refused(expression, knots, message):
-    with pytest.raises(PosattnError, match=message):
-        Translator(ranges(), knots=knots).form(expression)
 
 
 DIGESTS = """

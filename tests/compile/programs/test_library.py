@@ -43,6 +43,11 @@ def everywhere(v: np.ndarray, length: int) -> np.ndarray:
     return np.repeat(v[:, None], length, axis=1)
 
 
+def middle(v: np.ndarray) -> np.ndarray:
+    """The lower median."""
+    return np.partition(v, (v.shape[1] - 1) // 2, axis=1)[:, (v.shape[1] - 1) // 2]
+
+
 def random_destinations(length: int) -> list[int]:
     return np.random.default_rng(length).permutation(length).tolist()
 
@@ -55,6 +60,7 @@ ORACLES: dict[str, tuple[Callable[[int], dict[str, Any]], Oracle]] = {
     "cummedian": (lambda n: {}, prefixes(lambda w: float(np.median(w)))),
     "sort": (lambda n: {}, lambda v: np.sort(v, axis=1)),
     "argsort": (lambda n: {}, lambda v: np.argsort(v, axis=1, kind="stable")),
+    "kth middle": (lambda n: {"k": (n + 1) // 2}, lambda v: everywhere(middle(v), v.shape[1])),
     "max-subarray": (lambda n: {}, best_subarray),
     "reduce": (lambda n: {}, lambda v: everywhere(v.sum(1), v.shape[1])),
     "reduce min": (lambda n: {"operation": "min"}, lambda v: everywhere(v.min(1), v.shape[1])),
@@ -71,7 +77,7 @@ ORACLES: dict[str, tuple[Callable[[int], dict[str, Any]], Oracle]] = {
         lambda v: v[:, np.argsort(random_destinations(v.shape[1]))],
     ),
 }
-LONG = [(name, n) for name in ORACLES for n in (64, 256) if name not in ("cummedian", "argsort")]
+LONG = [(name, n) for name in ORACLES for n in (64, 256) if name not in ("cummedian", "argsort", "kth middle")]
 
 
 def made(name: str, length: int) -> Program:
@@ -152,6 +158,61 @@ def test_compiled_fetch_equals_numpy(length):
             assert largest_error(computed(program, x, dtype)[:, :, 0], expected, numbers) <= limit
 
 
+@pytest.mark.parametrize("length", SHORT)
+def test_compiled_merge_equals_numpy_on_all_sorted_zeros_and_ones_and_on_numbers(length):
+    """Zeros and ones show it for all numbers: the network is one of compare-exchanges."""
+    half = (length + 1) // 2
+    places = np.arange(length)
+    steps = np.array([
+        np.where(places < half, places >= half - i, places - half >= length - half - j)
+        for i in range(half + 1) for j in range(length - half + 1)
+    ]).astype(np.float64)  # fmt: skip
+    numbers = hard_inputs(length, whole=False)
+    halves = np.concatenate([np.sort(numbers[:, :half], axis=1), np.sort(numbers[:, half:], axis=1)], axis=1)
+    program = library.get("merge", length)
+    assert program.oracle is not None
+    for x in (steps, halves):
+        np.testing.assert_array_equal(run(program, x[:, :, None])[:, :, 0], np.sort(x, axis=1))
+        np.testing.assert_array_equal(program.oracle(x), np.sort(x, axis=1))
+        found = computed(program, x[:, :, None], torch.float32)[:, :, 0]
+        assert largest_error(found, np.sort(x, axis=1), x) <= 1e-6
+
+
+@pytest.mark.parametrize("length", SHORT)
+def test_gather_equals_numpy_whoever_asks_whom(length):
+    rng = np.random.default_rng(length)
+    numbers = hard_inputs(length, whole=True)
+    wanted = rng.integers(0, length, numbers.shape)
+    wanted[0], wanted[1], wanted[2], wanted[3] = 0, length - 1, np.arange(length), np.arange(length)[::-1]
+    beyond = wanted.copy()
+    beyond[4:] += np.where(wanted[4:] == length - 1, 7, np.where(wanted[4:] == 0, -5, 0))  # these count as the ends
+    x = np.stack([numbers, beyond], axis=2).astype(np.float64)
+    expected = np.array([[row[j] for j in asked] for row, asked in zip(numbers, wanted, strict=True)])
+    if length == 1:
+        expected = numbers
+    program = library.get("gather", length)
+    assert program.oracle is not None
+    np.testing.assert_array_equal(run(program, x)[:, :, 0], expected)
+    np.testing.assert_array_equal(program.oracle(x)[:, :, 0], expected)
+    if length in (1, 2, 5, 8):
+        np.testing.assert_array_equal(computed(program, x, torch.float32)[:, :, 0], expected)
+
+
+def test_every_k_is_told_in_order():
+    x = hard_inputs(5, whole=False)
+    for k in range(1, 6):
+        found = run(library.kth(5, k=k), x[:, :, None])[:, :, 0]
+        np.testing.assert_array_equal(found, everywhere(np.sort(x, axis=1)[:, k - 1], 5))
+    assert (library.kth(5).pad, library.kth(5, k=2).pad) == (1.0, None)
+
+
+def test_every_way_to_ask_three_nodes_is_answered():
+    asked = np.array(list(itertools.product(range(3), repeat=3)))
+    x = np.stack([np.tile([7.0, -8.0, 9.0], (27, 1)), asked], axis=2)
+    expected = np.array([[[7.0, -8.0, 9.0][j] for j in row] for row in asked])
+    np.testing.assert_array_equal(computed(library.gather(3), x, torch.float32)[:, :, 0], expected)
+
+
 @pytest.mark.parametrize("length", range(1, 11))
 def test_sort_is_right_on_all_zeros_and_ones(length):
     """So it is on everything: a network of compare-exchanges that sorts these sorts all (Knuth, vol. 3, 5.3.4)."""
@@ -194,6 +255,8 @@ def test_layers_are_as_few_as_promised():
         assert len(library.broadcast(length).rounds) == 1
         assert len(library.permute(length).rounds) == (2 * log - 1 if length > 1 else 0)
         assert len(library.permute(length, route="direct").rounds) == 1
+        assert len(library.merge(length).rounds) == log
+        assert len(library.kth(length).rounds) == log * (log + 1) // 2 + 1
         if length < 40:
             assert len(library.argsort(length).rounds) == log * (log + 1) // 2 + 1
             assert len(library.cummedian(length).rounds) == log * (log + 1) // 2 + 2
@@ -222,7 +285,7 @@ def test_doublings_and_place_bits_by_hand():
 
 
 def test_every_program_is_in_the_table_above():
-    assert {name.split()[0] for name in ORACLES} | {"fetch"} == set(library.PROGRAMS)
+    assert {name.split()[0] for name in ORACLES} | {"fetch", "merge", "gather"} == set(library.PROGRAMS)
     assert all(program.name for program in (library.get(name, 3) for name in library.PROGRAMS))
 
 
@@ -237,6 +300,8 @@ def test_every_program_is_in_the_table_above():
         (lambda: library.get("fetch", True), "length=True"),
         (lambda: library.get("argsort", 4, grid=0), "grid=0: the distance between two neighbouring numbers"),
         (lambda: library.get("reduce", 4, operation="mean"), "unknown operation 'mean'"),
+        (lambda: library.get("kth", 4, k=5), "k=5: there are 4 numbers. Choose a k of 1 … 4"),
+        (lambda: library.get("kth", 4, k=0), "k=0: it must be a whole number of at least 1"),
         (lambda: library.get("broadcast", 4, source=4), "source=4: it must be a node of 0 … 3"),
         (
             lambda: library.get("permute", 3, destinations=[0, 1]),

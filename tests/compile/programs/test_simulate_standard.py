@@ -126,21 +126,25 @@ def test_the_tiny_instance_is_lowered_whole_and_more_knots_make_it_better():
         length=2, scratchpad=1, embed_dim=2, hidden_dim=5, layers=1, heads=1, generator=generator
     )
     program = simulate(model)
-    errors, own = [], []
+    errors, bounds, own = [], [], []
     for knots in (5, 17, 65):
         made = compile(program, domain=1, fit=knots, dtype=torch.float64).verify(samples=40)
         found = made.certificate
         assert found is not None
-        assert (found.holds, found.bound, found.counterexample) == (False, None, None)
+        assert found.bound is not None
+        assert found.holds
+        assert found.error <= found.bound
         assert {name for name, _ in found.fits} == {"exp", "product", "reciprocal"}
         assert "fitted to" in str(found)
         errors.append(found.error)
+        bounds.append(found.bound)
         own.append(dict(found.fits))
         # the certificate's error, against the model itself
         x = torch.empty(50, 2, 1, dtype=torch.float64).uniform_(-1, 1, generator=generator)
         with torch.no_grad():
             assert (made.model(x) - model.double()(x)).abs().max() <= 2 * found.error * 10
     assert errors[0] > 4 * errors[1] > 16 * errors[2] > 0
+    assert bounds[0] > 8 * bounds[1] > 64 * bounds[2]
     for name in ("exp", "product", "reciprocal"):
         assert own[0][name] > 8 * own[1][name] > 64 * own[2][name]  # a broken line's error falls with knots²
     sizes = made.model.architecture

@@ -30,7 +30,7 @@ def test_every_word_that_moves_is_one_line(name, length):
         for table in round_.receive.values():
             expected |= {(number, number + 1, s[0], node) for node, s in enumerate(table) if s and s[0] != node}
     assert set(moving) == expected
-    if name not in ("argsort", "cummedian", "fetch"):  # several patterns may share an edge there
+    if name not in ("argsort", "cummedian", "fetch", "gather"):  # several patterns may share an edge there
         assert len(moving) == len(expected)
 
 

@@ -10,7 +10,7 @@ from posattn.errors import PosattnError
 #: What to write where Python itself would compare two expressions: `a > b`, `min(a, b)`, `max(a, b)`, `sorted`.
 COMPARE = (
     "the values are not known while the program is being written. Write minimum(a, b) and maximum(a, b) instead of min "
-    "and max, and positive(a - b) for the bit a > b."
+    "and max, and for the bit a > b positive(a - b) on a grid, or ramp(a - b, width=…) without one."
 )
 
 
@@ -36,15 +36,10 @@ class Refusing:
         raise PosattnError(f"{self} >= {other}: {COMPARE}")
 
     def __pow__(self, power: Any) -> Any:
-        raise PosattnError(f"{self} ** {power}: powers are not piecewise linear. call(product, a, a) can be fitted.")
+        raise PosattnError(f"{self} ** {power}: powers are not piecewise linear. a * a can be fitted.")
 
     def __mod__(self, divisor: Any) -> Any:
-        raise PosattnError(f"{self} % {divisor}: the language has no remainders. Build them from positive(…) bits.")
+        raise PosattnError(f"{self} % {divisor}: remainders need bounds. Write modulo(a, 3, low=…, high=…).")
 
     def __floordiv__(self, divisor: Any) -> Any:
-        raise PosattnError(f"{self} // {divisor}: the language has no rounding. Use / and positive(…) bits.")
-
-    def __rtruediv__(self, number: Any) -> Any:
-        raise PosattnError(
-            f"{number} / {self}: a quotient is not piecewise linear. call(numpy.reciprocal, …) can be fitted."
-        )
+        raise PosattnError(f"{self} // {divisor}: rounding needs bounds. Write floor_divide(a, 3, low=…, high=…).")

@@ -14,7 +14,7 @@ def children(expression: Expression) -> Iterator[Expression]:
         if isinstance(held, Expression):
             yield held
         elif isinstance(held, tuple):
-            yield from held
+            yield from (entry for entry in held if isinstance(entry, Expression))
 
 
 def walk(expression: Expression) -> list[Expression]:
@@ -44,7 +44,7 @@ def rebuilt(expression: Expression, change: Callable[[Expression], Expression]) 
         if isinstance(held, Expression):
             held = change(held)
         elif isinstance(held, tuple):
-            held = tuple(change(entry) for entry in held)
+            held = tuple(change(entry) if isinstance(entry, Expression) else entry for entry in held)
         changed[field.name] = held
     return type(expression)(**changed)
 

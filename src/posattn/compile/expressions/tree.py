@@ -43,10 +43,15 @@ class Expression(Refusing):
 
     __rmul__ = __mul__
 
-    def __truediv__(self, divisor: Number) -> "Expression":
-        number = finite_number(divisor, "an expression is divided by a number; call(numpy.reciprocal, …) can be fitted")
+    def __truediv__(self, divisor: "Expression | Number") -> "Expression":
+        if isinstance(divisor, Expression):
+            return Product(self, Call("reciprocal", np.reciprocal, (divisor,)))
+        number = finite_number(divisor, "an expression is divided by a number or by another expression")
         require(number != 0, f"{self} / 0: divide by a number other than 0.")
         return self * (1 / number)
+
+    def __rtruediv__(self, number: Number) -> "Expression":
+        return Call("reciprocal", np.reciprocal, (self,)) * number
 
     def __abs__(self) -> "Expression":
         return Maximum(self, -self)
@@ -118,7 +123,7 @@ class Scaled(Expression):
 
 @dataclass(frozen=True, eq=False)
 class Product(Expression):
-    """The product of two values. It compiles where one of them is constant at every node."""
+    """The product of two values: exact where one of them is constant at every node, and otherwise a fit."""
 
     one: Expression
     other: Expression

@@ -10,15 +10,16 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
 from posattn.compile.expressions import Expression, children, product, rebuilt, tree, walk
+from posattn.compile.expressions.known_functions import is_known
 from posattn.compile.program import Program
 from posattn.compile.rounds import Round
-from posattn.errors import PosattnError
+from posattn.errors import PosattnError, require
 
 #: A value for every node.
 Values = tuple[Fraction, ...]
 
 
-def expand_products(program: Program, fit: int | None) -> Program:
+def expand_products(program: Program, fit: object | None) -> Program:
     """The same program without `Product`. A product of two inputs becomes a fit, where one is allowed."""
     updates = [e for round_ in program.rounds for e in round_.update.values()]
     if not any(isinstance(part, tree.Product) for e in updates for part in walk(e)):
@@ -85,13 +86,17 @@ def constant(expression: Expression, words: Mapping[str, Values], nodes: int) ->
             return tuple(map(min, *known))
         case tree.Maximum():
             return tuple(map(max, *known))
+        case tree.Call("reciprocal") if is_known(expression):
+            zeros = [node for node, value in enumerate(known[0]) if value == 0]
+            require(not zeros, f"{expression} is not defined at node {[*zeros, 0][0]}, where that is 0.")
+            return tuple(1 / value for value in known[0])
     return None
 
 
 class _Expander:
     """Expressions without products, and the bits that they need."""
 
-    def __init__(self, program: Program, fit: int | None) -> None:
+    def __init__(self, program: Program, fit: object | None) -> None:
         self.taken = {*program.registers, *(slot for round_ in program.rounds for slot in round_.receive)}
         self.nodes, self.fit = program.nodes, fit
         self.bits: dict[tuple[float, ...], str] = {}

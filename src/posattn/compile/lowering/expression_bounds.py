@@ -10,9 +10,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from posattn.compile.expressions import Array, Expression, raised, tree
+from posattn.compile.expressions import Array, Expression, Line, raised, tree
+from posattn.compile.expressions.known_functions import is_known, range_of
 
-#: A function from outside the language is bounded by its values at this many points of an argument's interval.
+#: A user's function is bounded by its values at this many points of an argument's interval.
 PROBES = 129
 
 
@@ -77,8 +78,16 @@ def bounds(expression: Expression, words: Mapping[str, Interval]) -> Interval:
         case tree.Equal(one, _, _):
             held = bounds(one, words)
             return Interval(np.zeros_like(held.low), np.ones_like(held.low))
+        case tree.Call("product", _, (one, other)) if is_known(expression):
+            return bounds(tree.Product(one, other), words)
+        case tree.Call(name, _, (argument,)) if is_known(expression):
+            held = bounds(argument, words)
+            return Interval(*range_of(name, held.low, held.high))
         case tree.Call():
             return _probed(expression, words)
+        case Line(of):
+            held = bounds(of, words)
+            return Interval(*expression.range(held.low, held.high))
     raise tree.foreign(expression)
 
 
@@ -95,5 +104,6 @@ def _probed(expression: tree.Call, words: Mapping[str, Interval]) -> Interval:
         grids.append(held.low[:, None] + (held.high - held.low)[:, None] * places)
     if len(grids) == 2:
         grids = [grids[0][:, :, None].repeat(PROBES, 2), grids[1][:, None, :].repeat(PROBES, 1)]
-    values = np.asarray(expression.function(*grids)).reshape(grids[0].shape[0], -1)
+    with np.errstate(all="ignore"):  # what is not finite is refused where it is fitted
+        values = np.asarray(expression.function(*grids)).reshape(grids[0].shape[0], -1)
     return Interval(values.min(1), values.max(1))

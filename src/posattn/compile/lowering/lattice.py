@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from posattn.compile.expressions import Array, Expression, tree
+from posattn.compile.expressions import Array, Expression, Line, tree
 from posattn.compile.lowering.expression_bounds import Interval, bounds
 
 #: A float is read as the simplest fraction nearby if its denominator is at most this, and otherwise as it is in binary.
@@ -199,7 +199,7 @@ class Values:
                 return self._joined(self.of(one), self.of(other))
             case tree.Positive() | tree.Equal():
                 return self.kinds.everywhere(WHOLE, nodes)
-            case tree.Call():
+            case tree.Call() | Line():
                 return self.kinds.everywhere(None, nodes)
         raise tree.foreign(expression)
 

@@ -1,5 +1,6 @@
 """From a program to the weights of a positional Transformer: Theorem 5.1 of the paper, made to run.
 
+    functions become lines          where the caller allows fits
     rounds become layers            attention = communication, MLP = local computation
     receive tables become heads     slots that read from the same nodes share one head
     nodes get positions             the smallest encoding whose softmax selects exactly
@@ -14,8 +15,8 @@ import torch
 
 from posattn.compile.lowering.assemble import assemble
 from posattn.compile.lowering.constant_products import expand_products
+from posattn.compile.lowering.fits import Fitted, checked_fits, fit_calls, replace_calls
 from posattn.compile.lowering.heads import distinct_patterns, layer_heads, needs_sink
-from posattn.compile.lowering.piecewise_linear import Fit
 from posattn.compile.lowering.positions import choose
 from posattn.compile.lowering.register_bounds import needed_registers, register_bounds
 from posattn.compile.lowering.updates import kept_registers, local_forms, local_networks
@@ -32,14 +33,23 @@ class Lowered:
     model: ExactPositionalTransformer
     registers: tuple[str, ...]
     encoding: str
-    fits: tuple[Fit, ...]
+    fits: tuple[Fitted, ...]
 
 
-def lower(program: Program, *, domain: float, fit: int | None = None, dtype: torch.dtype = torch.float32) -> Lowered:
-    """The program as a model. Inputs lie in ±domain; `fit` allows functions from outside, with that many knots."""
+def lower(
+    program: Program,
+    *,
+    domain: float,
+    fit: int | tuple[Fitted, ...] | None = None,
+    dtype: torch.dtype = torch.float32,
+) -> Lowered:
+    """The program as a model. Inputs lie in ±domain; `fit` allows functions from outside, with that many knots or as
+    these very lines."""
     check_sizes(program, domain, dtype)
     program = expand_products(program, fit)
     check_language(program, fit)
+    fits = _fits(program, domain, fit, dtype)
+    program = replace_calls(program, fits)
     check_decisions(program, domain, dtype)
 
     rounds = program.rounds or (Round(note="nothing to do"),)
@@ -49,9 +59,17 @@ def lower(program: Program, *, domain: float, fit: int | None = None, dtype: tor
     heads = layer_heads(rounds, live)
     positions = choose(distinct_patterns(heads, program.nodes), program.nodes, sink=needs_sink(heads))
 
-    forms, fits = local_forms(rounds, ranges, live, heads, fit)
+    forms = local_forms(rounds, ranges, live, heads)
     registers = kept_registers(program, forms)
     networks = local_networks(forms, registers, ranges, heads)
 
     model = assemble(program, registers, heads, positions, networks, dtype)
     return Lowered(model, registers, positions.name, fits)
+
+
+def _fits(
+    program: Program, domain: float, fit: int | tuple[Fitted, ...] | None, dtype: torch.dtype
+) -> tuple[Fitted, ...]:
+    if isinstance(fit, tuple):
+        return checked_fits(program, domain, fit)
+    return () if fit is None else fit_calls(program, domain, knots=fit, dtype=dtype)

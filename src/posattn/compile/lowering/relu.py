@@ -25,22 +25,19 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from posattn.compile.expressions import Expression, tree
+from posattn.compile.expressions import Expression, Line, tree
 from posattn.compile.lowering.expression_bounds import Interval, bounds
 from posattn.compile.lowering.linear_forms import Form, Unit, plus, times, unit
-from posattn.compile.lowering.piecewise_linear import Fit, fitted
 from posattn.compile.program import ONE
-from posattn.errors import require
+from posattn.errors import PosattnError, require
 
 
 @dataclass
 class Translator:
-    """Expressions to forms, for words within known bounds. Fits that were needed are kept in `fits`."""
+    """Expressions to forms, for words within known bounds."""
 
     words: Mapping[str, Interval]
     aliases: Mapping[str, Form] = field(default_factory=dict)  # words that arrive in columns of another name
-    knots: int | None = None  # how finely a function from outside the language is fitted; None: not at all
-    fits: list[Fit] = field(default_factory=list)
 
     def form(self, expression: Expression) -> Form:
         match expression:
@@ -77,8 +74,15 @@ class Translator:
                 apart = times(2 / grid, plus(self.form(one), times(-1, self.form(other))))
                 over, under = unit(plus(apart, {ONE: -0.5})), unit(plus(times(-1, apart), {ONE: -0.5}))
                 return unit(plus({ONE: 1.0}, times(-1, over), times(-1, under)))
+            case Line(of, start, knots, bends, _):
+                inside = self.form(of)
+                units = (unit(plus(inside, {ONE: -knot} if knot else {})) for knot in knots)
+                bent = (times(bend, held) for bend, held in zip(bends, units, strict=True))
+                return plus({ONE: start} if start else {}, *bent)
             case tree.Call():
-                return self._fit(expression)
+                raise PosattnError(
+                    f"{expression} is not piecewise linear: compile with fit=…, or write it in the language."
+                )
         raise tree.foreign(expression)
 
     def bit(self, expression: Expression) -> Form:
@@ -119,18 +123,3 @@ class Translator:
         reach = bounds(expression, self.words).reach
         require(math.isfinite(reach), f"{expression} is not bounded, so no gate can shut it.")
         return 2.0 ** math.ceil(math.log2(2 * reach)) if reach > 0 else 1.0
-
-    def _fit(self, expression: tree.Call) -> Form:
-        require(
-            self.knots is not None,
-            f"{expression} is not piecewise linear: compile with fit=…, or write it in the language.",
-        )
-        assert self.knots is not None
-        arguments = [(self.form(a), bounds(a, self.words)) for a in expression.arguments]
-        form: Form = {}
-        for fit in fitted(expression, [held for _, held in arguments], self.knots):
-            self.fits.append(fit)
-            inside = plus(*(times(weight, arg) for weight, (arg, _) in zip(fit.weights, arguments, strict=True)))
-            bends = (times(bend, unit(plus(inside, {ONE: -knot} if knot else {}))) for knot, bend in fit.bends)
-            form = plus(form, {ONE: fit.offset} if fit.offset else {}, times(fit.slope, inside), *bends)
-        return form

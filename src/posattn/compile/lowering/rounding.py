@@ -3,7 +3,8 @@
 The error of a register has two parts at every round.
 
     carried   what its words were off by, through the exact function: at most the sum for +, the larger of the two for
-              min, max, select and exchange, nothing for a bit (which forgives a quarter of its grid)
+              min, max, select and exchange, nothing for a bit (which forgives a quarter of its grid), times the
+              largest slope for a line, and on top what the line is off from the function that it stands for
     local     what this round's own sums are off by. A sum of k terms that are not 0 is off by at most (k − 1)·u·Σ|term|
               in any order, with or without fused multiply-add, u being half the distance from 1 to the next number;
               a sum of two by u·|sum|; a product by another u, unless its factor is a power of two
@@ -22,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from posattn.compile.expressions import Array, Expression, raised, tree
+from posattn.compile.expressions import Array, Expression, Line, raised, tree
 from posattn.compile.lowering.expression_bounds import Interval, bounds
 from posattn.compile.lowering.floats import Numbers, grain_of
 from posattn.compile.lowering.lattice import misread
@@ -99,8 +100,9 @@ class Rounding:
             case tree.Exchange(one, other, _, _):
                 a, b = self.carried(one), self.carried(other)
                 return np.where(2 * (a + b) <= self._reach(one - other), np.maximum(a, b), 2 * (a + b))
-            case tree.Call():  # a fit's own error is not a matter of rounding: certificates state it apart
-                return np.zeros(nodes)
+            case Line(of):
+                fit = expression.error if self.numbers.rounding else 0.0
+                return expression.steepest * self.carried(of) + fit
         raise tree.foreign(expression)
 
     def _parts(self, expression: Expression) -> Parts:
@@ -135,10 +137,30 @@ class Rounding:
             case tree.Positive() | tree.Equal():
                 nodes = len(next(iter(self.words.errors.values())))
                 return Parts(np.ones(nodes), np.ones(nodes), np.zeros(nodes), np.ones(nodes), 0)
-            case tree.Call():
-                size = self._reach(expression)
-                return Parts((size > 0) * 1, size, np.zeros(len(size)), np.zeros(len(size)), 0)
+            case Line():
+                return self._line_parts(expression)
         raise tree.foreign(expression)
+
+    def _line_parts(self, line: Line) -> Parts:
+        """start + Σ bend·relu(of − knot), for all knots at once: one row per knot."""
+        inner, held = self.parts(line.of), bounds(line.of, self.words.ranges)
+        knots, bends = np.array(line.knots)[:, None], np.abs(line.bends)[:, None]
+        moved = Parts(
+            inner.terms + (knots != 0),
+            inner.size + np.abs(knots),
+            inner.error + 0 * knots,
+            np.minimum(inner.grain, grain_of(knots)),
+            inner.factors,
+        )
+        error = self.added_up(moved, np.maximum(np.abs(held.low - knots), np.abs(held.high - knots)))
+        size = np.maximum(held.high - knots, 0)
+        return Parts(
+            np.sum((bends > 0) & (size + error > 0), axis=0) + (line.start != 0),
+            np.sum(bends * size, axis=0) + abs(line.start),
+            np.sum(bends * error, axis=0),
+            np.zeros(len(held.low)),
+            2,
+        )
 
     def added_up(self, parts: Parts, reach: Array) -> Array:
         """The error of the sum, its terms' errors included, for a value of at most `reach`."""

@@ -6,7 +6,6 @@ from posattn.compile.expressions import Word
 from posattn.compile.lowering.heads import Column, Heads
 from posattn.compile.lowering.linear_forms import Form, levels, mentions
 from posattn.compile.lowering.mlp_matrices import Network, network
-from posattn.compile.lowering.piecewise_linear import Fit
 from posattn.compile.lowering.register_bounds import Bounds
 from posattn.compile.lowering.relu import Translator
 from posattn.compile.program import ONE, Program
@@ -18,17 +17,15 @@ def local_forms(
     ranges: Sequence[Bounds],
     live: Sequence[set[str]],
     heads: Sequence[Heads],
-    fit: int | None,
-) -> tuple[list[dict[str, Form]], tuple[Fit, ...]]:
+) -> list[dict[str, Form]]:
     """Every live register after every round, as a form in the registers before it and the columns that arrive."""
-    forms, fits = [], []
+    forms = []
     for round_, (registers, words), after, head in zip(rounds, ranges, live[1:], heads, strict=False):
         aliases: dict[str, Form] = {slot: {_atom(c): 1.0 for c in columns} for slot, columns in head.slots.items()}
-        translator = Translator(registers | words, aliases, fit)
+        translator = Translator(registers | words, aliases)
         kept = {name: round_.update.get(name, Word(name)) for name in registers if name in after}
         forms.append({name: translator.form(expression) for name, expression in kept.items()})
-        fits += translator.fits
-    return forms, tuple(dict.fromkeys(fits))
+    return forms
 
 
 def _atom(column: Column) -> str:

@@ -40,7 +40,7 @@ def check_sizes(program: Program, domain: float, dtype: torch.dtype) -> None:
     )
 
 
-def check_language(program: Program, fit: int | None) -> None:
+def check_language(program: Program, fit: object | None) -> None:
     """Refuse what cannot be compiled, all of it at once."""
     outside = program.outside()
     if outside and fit is None:
@@ -100,7 +100,8 @@ def _deciders(part: Expression) -> Iterator[tuple[Expression, tuple[tuple[float,
     decide = "Decide by a bit: a constant, positive(…) or equal(…)"
     match part:
         case Positive(of, grid):
-            fix = f"Nothing may lie between 0 and grid={grid:g}: give the program and the comparison their grid."
+            fix = f"Nothing may lie between 0 and grid={grid:g}: give the program and the comparison their grid, "
+            fix += "or write ramp(e, width=…), which rises from 0 to 1 in between."
             yield of, ((0.0, grid),), fix
         case Equal(one, other, grid):
             fix = (

@@ -4,9 +4,12 @@
     reduce                                   a scan, then a broadcast (`scans`)
     sort                                     ⌈log₂ n⌉(⌈log₂ n⌉ + 1)/2 rounds (`sorting`)
     argsort                                  one more; keys on a grid, ties keep their order (`sorting`)
+    kth                                      one more, and node k − 1 tells (`sorting`)
+    merge                                    ⌈log₂ n⌉ rounds, for two sorted halves (`sorting`)
     cummedian                                two more than sort, on n(n + 3)/2 nodes: it sorts every prefix (`sorting`)
     broadcast, permute                       1 round; permute by a Beneš network 2⌈log₂ n⌉ − 1 (`routing`)
     fetch                                    x[from[i]] at every i, for addresses that are data (`routing`, `mpc`)
+    gather                                   the same where several may name one node (`gathering`)
 
 Each has an oracle, the same function in NumPy. `register` adds a program of your own.
 """
@@ -20,9 +23,10 @@ from posattn import user_code
 from posattn.checks import choice, whole
 from posattn.compile.program import Program
 from posattn.compile.programs.building import program_length
+from posattn.compile.programs.gathering import gather
 from posattn.compile.programs.routing import broadcast, fetch, permute
 from posattn.compile.programs.scans import cummax, cummin, cumsum, max_subarray, reduce
-from posattn.compile.programs.sorting import argsort, cummedian, sort
+from posattn.compile.programs.sorting import argsort, cummedian, kth, merge, sort
 from posattn.errors import PosattnError, kind_of, require, unknown
 
 __all__ = [
@@ -34,8 +38,11 @@ __all__ = [
     "cummin",
     "cumsum",
     "fetch",
+    "gather",
     "get",
+    "kth",
     "max_subarray",
+    "merge",
     "permute",
     "reduce",
     "register",
@@ -49,11 +56,14 @@ PROGRAMS: dict[str, Callable[..., Program]] = {
     "cummedian": cummedian,
     "sort": sort,
     "argsort": argsort,
+    "kth": kth,
+    "merge": merge,
     "max-subarray": max_subarray,
     "reduce": reduce,
     "broadcast": broadcast,
     "permute": permute,
     "fetch": fetch,
+    "gather": gather,
 }
 #: The programs that come with posattn.
 OURS = frozenset(PROGRAMS)

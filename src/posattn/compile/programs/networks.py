@@ -22,9 +22,16 @@ def comparators(length: int) -> Iterator[tuple[int, int]]:
     """
     levels = (length - 1).bit_length()
     for level in range(1, levels + 1):
-        yield (1 << level) - 1, level - 1
-        for bit in range(level - 2, -1, -1):
-            yield 1 << bit, bit
+        yield from merging(1 << level)
+
+
+def merging(places: int) -> Iterator[tuple[int, int]]:
+    """The (mask, bit) of every stage that merges two sorted halves of a power of two."""
+    level = (places - 1).bit_length()
+    if level:
+        yield places - 1, level - 1
+    for bit in range(level - 2, -1, -1):
+        yield 1 << bit, bit
 
 
 def partners(length: int, mask: int) -> list[int]:
@@ -46,14 +53,16 @@ def sort_rounds(rows: Sequence[Sequence[int]], total: int, key: str) -> list[Rou
 
     Rows may differ in length; `total` is the number of nodes of the program.
     """
-    return [
-        Round(
-            receive={"other": reads(key, _met(rows, total, mask))},
-            update={key: exchange(word(key), word("other"), upper=word(f"upper{bit}"), lower=word(f"lower{bit}"))},
-            note=f"compare-exchange with place xor {mask}",
-        )
-        for mask, bit in comparators(max(map(len, rows)))
-    ]
+    return [compare_exchange(key, _met(rows, total, mask), mask, bit) for mask, bit in comparators(max(map(len, rows)))]
+
+
+def compare_exchange(key: str, met: Sequence[int | None], mask: int, bit: int) -> Round:
+    """Every node meets another; `bit` of their places, which are `mask` apart, says who takes the larger one."""
+    return Round(
+        receive={"other": reads(key, met)},
+        update={key: exchange(word(key), word("other"), upper=word(f"upper{bit}"), lower=word(f"lower{bit}"))},
+        note=f"compare-exchange with place xor {mask}",
+    )
 
 
 def _met(rows: Sequence[Sequence[int]], total: int, mask: int) -> list[int | None]:

@@ -9,17 +9,20 @@ MOST_ENTRIES = 2**22
 #: Bytes per weight of a one-hot encoding while a model is made: float64 and float32, built and then copied. Measured.
 BYTES_PER_WEIGHT = 44
 #: Programs whose nodes i read from i xor a mask where the length is a power of two.
-HYPERCUBES = ("sort", "permute")  # permute: where it reverses
+HYPERCUBES = ("sort", "merge", "permute")  # permute: where it reverses
 
 
 def library_size(name: str, length: int, route: str = "sort") -> tuple[int, int]:
     """Nodes and rounds of a library program, without building it. `route`: of `fetch` and `permute`."""
     steps = (length - 1).bit_length()  # ⌈log₂ length⌉
     sorting = steps * (steps + 1) // 2
+    twice = (steps + 1) * (steps + 2) // 2  # to sort twice as many
     rounds = {
         "sort": sorting,
         "argsort": sorting + 1,
         "cummedian": sorting + 2,
+        "kth": sorting + 1,
+        "gather": 2 * twice + steps + 2,
         "reduce": steps + 1,
         "broadcast": 1,
         "max-subarray": max(steps, 1),
@@ -28,6 +31,7 @@ def library_size(name: str, length: int, route: str = "sort") -> tuple[int, int]
     }.get(name, steps)
     nodes = {
         "cummedian": length * (length + 3) // 2,
+        "gather": 2 * length,
         "fetch": length * (length + 1) if route == "grid" else 3 * length,
     }.get(name, length)
     return nodes, rounds

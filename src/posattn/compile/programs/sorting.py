@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from posattn.checks import real
+from posattn.checks import real, whole
 from posattn.compile.expressions import word
 from posattn.compile.program import Program
 from posattn.compile.programs.building import one_register, program_length
-from posattn.compile.programs.networks import carrying_sort_rounds, place_bits, sort_rounds
+from posattn.compile.programs.networks import carrying_sort_rounds, compare_exchange, merging, place_bits, sort_rounds
 from posattn.compile.rounds import Round, reads
 from posattn.compile.specification import ArgSorted, PrefixMedians, Sorted
 from posattn.errors import require
@@ -25,6 +25,52 @@ def sort(length: int) -> Program:
         pad=1.0,
         specification=Sorted(),
     )
+
+
+def kth(length: int, k: int = 1) -> Program:
+    """The k-th smallest number, at every node: all are sorted, then node k − 1 tells."""
+    length = program_length("kth", length)
+    k = whole("k", k, least=1)
+    require(k <= length, f"k={k}: there are {length} numbers. Choose a k of 1 … {length}.")
+    tell = Round(
+        receive={"told": reads("x", [k - 1] * length)}, update={"x": word("told")}, note=f"node {k - 1} tells all"
+    )
+
+    def oracle(v: np.ndarray) -> np.ndarray:
+        return np.repeat(np.sort(v, axis=1)[:, k - 1 : k], v.shape[1], axis=1)
+
+    rounds = [*sort_rounds([range(length)], length, "x"), tell]
+    pad = 1.0 if k == 1 else None  # a shorter input may have fewer than k numbers
+    return one_register("kth", length, rounds, oracle, constants=place_bits(range(length)), pad=pad)
+
+
+def merge(length: int) -> Program:
+    """Two sorted halves as one sorted sequence; the first half has the number in the middle, where there is one.
+
+    Bitonic merging (Batcher 1968): the last ⌈log₂ n⌉ rounds of sorting. The halves meet in the middle of 2^⌈log₂ n⌉
+    places; what is missing before them counts as −∞ and what is missing behind them as ∞, and neither ever moves.
+    """
+    length = program_length("merge", length)
+    places = 1 << (length - 1).bit_length()
+    begin = places // 2 - (length + 1) // 2 if length > 1 else 0
+    rounds = []
+    for mask, bit in merging(places):
+        met = [(begin + i ^ mask) - begin for i in range(length)]
+        rounds.append(compare_exchange("x", [j if 0 <= j < length else i for i, j in enumerate(met)], mask, bit))
+
+    def oracle(v: np.ndarray) -> np.ndarray:
+        """The comparators themselves: on other inputs than sorted halves, merging does not sort."""
+        held = np.full((len(v), places), np.inf, v.dtype)
+        held[:, :begin] = -np.inf
+        held[:, begin : begin + length] = v.reshape(len(v), length)
+        for mask, bit in merging(places):
+            upper = np.arange(places) >> bit & 1 == 1
+            other = held[:, np.arange(places) ^ mask]
+            held = np.where(upper, np.maximum(held, other), np.minimum(held, other))
+        return held[:, begin : begin + length].reshape(v.shape)
+
+    bits = place_bits(range(begin, begin + length))
+    return one_register("merge", length, rounds, oracle, constants=bits, pad=None)
 
 
 def argsort(length: int, grid: float = 1.0) -> Program:
