@@ -8,7 +8,7 @@ from posattn.compile.program import Program
 from posattn.compile.programs.building import one_register, program_length
 from posattn.compile.programs.networks import carrying_sort_rounds, compare_exchange, merging, place_bits, sort_rounds
 from posattn.compile.rounds import Round, reads
-from posattn.compile.specification import ArgSorted, PrefixMedians, Sorted
+from posattn.compile.specification import ArgSorted, Merged, PrefixMedians, Ranked, Sorted
 from posattn.errors import require
 
 
@@ -41,7 +41,8 @@ def kth(length: int, k: int = 1) -> Program:
 
     rounds = [*sort_rounds([range(length)], length, "x"), tell]
     pad = 1.0 if k == 1 else None  # a shorter input may have fewer than k numbers
-    return one_register("kth", length, rounds, oracle, constants=place_bits(range(length)), pad=pad)
+    constants, ranked = place_bits(range(length)), Ranked((k - 1,) * length)
+    return one_register("kth", length, rounds, oracle, constants=constants, pad=pad, specification=ranked)
 
 
 def merge(length: int) -> Program:
@@ -70,7 +71,8 @@ def merge(length: int) -> Program:
         return held[:, begin : begin + length].reshape(v.shape)
 
     bits = place_bits(range(begin, begin + length))
-    return one_register("merge", length, rounds, oracle, constants=bits, pad=None)
+    runs = (length - length // 2, length // 2) if length > 1 else (1,)
+    return one_register("merge", length, rounds, oracle, constants=bits, pad=None, specification=Merged(runs))
 
 
 def argsort(length: int, grid: float = 1.0) -> Program:

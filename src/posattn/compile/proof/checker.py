@@ -6,6 +6,7 @@ Nothing of the compiler is used or believed; trusted are safetensors, NumPy, z3,
 fact is kept per register, for all nodes together, and numbers that the dtype does not hold exactly are not dealt with:
 then it refuses, though a proof may stand. Exit code 0: the steps stand; 1: one does not; 2: not a compiled model.
 """
+
 # fmt: off
 import functools
 import itertools
@@ -202,7 +203,7 @@ class Kind:
         self.file, self.part, self.inputs, self.search, self.seen = file, part, inputs, z3.Solver(), []
         for n, (k, constant) in enumerate(known):
             formula, off = z3.Real(f"v{n}"), z3.Real(f"e{n}")
-            if constant or k.low == k.high and not k.error:
+            if constant or (k.low == k.high and not k.error):
                 formula = real(k.low)
             elif k.step is not None:
                 formula = real(k.step) * z3.ToReal(z3.Int(f"k{n}"))

@@ -36,7 +36,6 @@ class Subject:
     registers: tuple[str, ...]
     domain: float
     precision: Precision
-    fits: Mapping[Expression, Fraction] = field(default_factory=dict)  # broken lines, and how far their functions are
 
     @property
     def rounds(self) -> tuple[Round, ...]:
@@ -75,7 +74,7 @@ def prove_layers(
     about: Subject, reads: Sequence[Sequence[Array]], layers: Sequence[LayerWeights], equality: Watch, rounding: Watch
 ) -> Layers:
     """Steps 2 and 4. `reads[layer][head]`: whom each node reads, from step 1."""
-    found, prover, number = Layers(), Prover(about.precision, about.fits), 0
+    found, prover, number = Layers(), Prover(about.precision), 0
     if len(about.rounds) != len(layers):
         found.different = f"the model has {len(layers)} layers and the program {len(about.rounds)} rounds"
         return found

@@ -12,6 +12,10 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from posattn.compile.expressions import Array
+from posattn.compile.expressions.known_functions import FUNCTIONS
+from posattn.compile.lowering.constant_products import expand_products
+from posattn.compile.lowering.fits import checked_fits, replace_calls
+from posattn.compile.program import Program
 from posattn.compile.proof.attention import prove_selection
 from posattn.compile.proof.findings import Finding, Outcome, OutOfTime
 from posattn.compile.proof.induction import Layers, Subject, Watch, prove_layers
@@ -19,7 +23,8 @@ from posattn.compile.proof.largest_error import largest_error
 from posattn.compile.proof.layer_weights import layer_weights
 from posattn.compile.proof.precision import PRECISIONS
 from posattn.compile.proof.record import Proof, Step
-from posattn.errors import require
+from posattn.compile.proof.specification import prove_specification
+from posattn.errors import PosattnError, require
 from posattn.nn.weights import check_finite_weights
 
 if TYPE_CHECKING:
@@ -38,14 +43,14 @@ def prove(compiled: "Compiled", *, seconds: float | None = None) -> Proof:
     check_finite_weights(f"'{compiled.program.name}'", model.weights())
     domain = f"±{compiled.domain:g}"
     about = Subject(
-        program=compiled.program,
+        program=_with_lines(compiled),
         weights=model.weights(),
         heads=model.architecture.heads,
         registers=compiled.registers,
         domain=compiled.domain,
         precision=PRECISIONS[dtype],
     )
-    steps, bound = prove_steps(about, domain=domain, seconds=seconds)
+    steps, bound = prove_steps(about, compiled.program, domain=domain, seconds=seconds)
     return Proof(
         program=compiled.program.name,
         length=compiled.program.length,
@@ -57,8 +62,29 @@ def prove(compiled: "Compiled", *, seconds: float | None = None) -> Proof:
     )
 
 
-def prove_steps(about: Subject, *, domain: str, seconds: float | None) -> tuple[list[Step], float | None]:
-    """Every step, in order, and the bound of step 4, if it stands. `seconds`: how long each step may take."""
+def _with_lines(compiled: "Compiled") -> Program:
+    """The program with broken lines for its functions from outside the language, each with an error that is proved."""
+    program, fits = compiled.program, compiled.lines
+    expanded = expand_products(program, fits or None) if fits else program
+    if not fits and program.outside():
+        raise PosattnError(f"'{program.name}' has fitted functions without bounds: compile it again, then prove it.")
+    proved = checked_fits(expanded, compiled.domain, fits)
+    unproved = sorted({fit.function for fit in proved if not fit.proved})
+    require(
+        not unproved,
+        f"'{program.name}' has fitted functions without bounds: {', '.join(unproved)}. Only functions that posattn knows "
+        f"({', '.join(FUNCTIONS)}) can be proved.",
+    )
+    return replace_calls(expanded, proved)
+
+
+def prove_steps(
+    about: Subject, specified: Program, *, domain: str, seconds: float | None
+) -> tuple[list[Step], float | None]:
+    """Every step, in order, and the bound of step 4, if it stands. `seconds`: how long each step may take.
+
+    `specified`: the program as it was written, with its specification, where `about` has lines in place of functions.
+    """
     watches = {number: Watch(seconds) for number in (1, 2, 3, 4)}
     layers = layer_weights(about.weights, about.heads)
     reads: Sequence[Sequence[Array]] = []
@@ -75,7 +101,7 @@ def prove_steps(about: Subject, *, domain: str, seconds: float | None) -> tuple[
         found = prove_layers(about, reads, layers, watches[2], watches[4])
     else:
         found = Layers(undecided="nothing is known of what nodes read: step 1 does not stand")
-    three = _specified(about, watches[3])
+    three = _specified(specified, watches[3])
     findings = {1: one, 2: _layers(about, found), 3: three, 4: _rounding(about, found, domain)}
     steps = [
         Step(number=number, seconds=round(watches[number].taken, 3), **finding._asdict())
@@ -90,10 +116,15 @@ def above(number: Fraction) -> float:
     return near if Fraction(near) >= number else math.nextafter(near, math.inf)
 
 
-def _specified(about: Subject, watch: Watch) -> Finding:
+def _specified(program: Program, watch: Watch) -> Finding:
     """Step 3."""
-    with watch:
-        return Finding(Outcome.ABSENT, "the program has no specification, so that this is about the program", "", "")
+    try:
+        with watch as limit:
+            return prove_specification(program, limit)
+    except OutOfTime:
+        return Finding(
+            Outcome.OPEN, "the program is its specification", "all inputs", "see docs/proof.md", "out of time"
+        )
 
 
 def _layers(about: Subject, found: Layers) -> Finding:

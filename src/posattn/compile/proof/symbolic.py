@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import z3
 
-from posattn.compile.expressions import Expression, tree
+from posattn.compile.expressions import Expression, Line, tree
 from posattn.compile.proof.layer_weights import Column, Cone
 from posattn.compile.proof.values import Undecided, Value
 
@@ -124,6 +124,10 @@ class Formulas:
             case tree.Equal(one, other, grid):
                 apart, half = self.of(one) - self.of(other), real(Fraction(grid) / 2)
                 return z3.If(self._decision(z3.And(apart < half, -apart < half)), one_, zero)
+            case Line(of, start, knots, bends, _):
+                held, pairs = self.of(of), zip(knots, bends, strict=True)
+                over = [(real(Fraction(bend)), held - real(Fraction(knot))) for knot, bend in pairs]
+                return z3.Sum([real(Fraction(start)), *(bend * z3.If(z > 0, z, zero) for bend, z in over)])
         raise Undecided(f"{expression} is not piecewise linear, and there is no bound on its fit")
 
     def _product(self, one: Any, other: Any, whole: Expression) -> Any:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import NamedTuple
 
-from posattn.compile.expressions import Expression, raised, tree
+from posattn.compile.expressions import Expression, Line, raised, tree
 from posattn.compile.lowering.lattice import (
     WHOLE,
     ZERO,
@@ -76,14 +76,11 @@ class Evaluation:
 
     words: Mapping[str, Value]
     precision: Precision
-    fits: Mapping[Expression, Fraction] = field(default_factory=dict)  # broken lines, and how far their functions are
     known: dict[Expression, Value] = field(default_factory=dict)
 
     def of(self, expression: Expression) -> Value:
         if expression not in self.known:
-            found = self._of(expression)
-            further = self.fits.get(expression)
-            self.known[expression] = found if further is None else found._replace(error=found.error + further)
+            self.known[expression] = self._of(expression)
         return self.known[expression]
 
     def _of(self, expression: Expression) -> Value:
@@ -122,7 +119,32 @@ class Evaluation:
             case tree.Equal(one, other, grid):
                 step = meant(grid)
                 return self._compared(self.of(one - other), ((-step, NONE), (NONE, step)), Fraction(grid), expression)
+            case Line():
+                return self._line(expression, self.of(expression.of))
         raise Undecided(f"{expression} is not piecewise linear, and there is no bound on its fit")
+
+    def _line(self, line: Line, of: Value) -> Value:
+        """start + Σ bend·relu(z − knot); the function that it stands for is at most `line.error` away."""
+        knots, bends, start = ([Fraction(n) for n in held] for held in (line.knots, line.bends, (line.start,)))
+        pieces, height, slope, heights = [], start[0], NONE, []
+        for knot, bend in zip(knots, bends, strict=True):
+            height += slope * (knot - pieces[-1]) if pieces else NONE
+            slope += bend
+            pieces.append(knot)
+            heights.append((knot, height, slope))
+
+        def at(z: Fraction) -> Fraction:
+            held = [h + s * (z - k) for k, h, s in heights if k <= z]
+            return held[-1] if held else start[0]
+
+        seen = [at(of.low), at(of.high), *(h for k, h, _ in heights if of.low < k < of.high)]
+        steepest = max(abs(s) for _, _, s in heights)
+        if any(self.precision.nearest(float(n)) != n for n in (*knots, *bends, *start)):
+            raise Undecided(f"{line} has numbers that {self.precision.name} does not hold")
+        # where a constant is added to the line or to its argument, the two are stored as one number, rounded once
+        sizes = sum((abs(bend) * (abs(knot) + of.reach) for knot, bend in zip(knots, bends, strict=True)), abs(start[0]))
+        held = self.precision.unit * sizes + sum(map(abs, bends), NONE) * of.held
+        return Value(min(seen), max(seen), None, steepest * of.error + Fraction(line.error), NONE, held)
 
     def _raised(self, expression: tree.Sum, one: Value, other: Value) -> Value:
         """one, or the larger of the two."""
