@@ -4,6 +4,9 @@ Knots are closer where the function bends more: with an error of h²/8·|f″| b
 1/h is in proportion to √|f″|. Rounding a bend tilts the rest of the line, so every piece aims from where the line is
 to where the function is, and errors do not add up. In the end the line is moved up or down, so that it is off by as
 much above as below.
+
+Knots and the line's height have few bits, so that adding a constant to the line or to its argument is exact, too: the
+two are stored as one number.
 """
 
 import math
@@ -27,6 +30,9 @@ EVEN = 0.1
 #: Bounds of arguments are computed in floats; they are right if widened by this much of the larger one.
 SLACK = 2.0**-40
 
+#: What numbers of few bits are multiples of: a power of two below this part of an interval, or of a line's error.
+COARSE = 256
+
 Function = Callable[[Array], Any]
 
 
@@ -40,10 +46,18 @@ class Numbers(NamedTuple):
 
 def outward(low: float, high: float, dtype: torch.dtype) -> tuple[float, float]:
     """An interval a little wider than given, with ends that the dtype holds, on the same side of 0 as before."""
+    coarse = _power((high - low) / COARSE) if high > low else 0.0
+    if coarse and (low <= 0 or low > 4 * coarse) and (high >= 0 or -high > 4 * coarse):
+        return math.floor(low / coarse - SLACK * COARSE) * coarse, math.ceil(high / coarse + SLACK * COARSE) * coarse
     reach = SLACK * max(abs(low), abs(high))
     wide_low = max(low - reach, low / 2) if low >= 0 else low - reach
     wide_high = min(high + reach, high / 2) if high <= 0 else high + reach
     return -_rounded_up(-wide_low, dtype), _rounded_up(wide_high, dtype)
+
+
+def _power(number: float) -> float:
+    """The largest power of two that is not above a number."""
+    return 2.0 ** (math.frexp(number)[1] - 1)
 
 
 def _rounded_up(number: float, dtype: torch.dtype) -> float:
@@ -55,7 +69,11 @@ def _rounded_up(number: float, dtype: torch.dtype) -> float:
 def broken_line(name: str, function: Function, low: float, high: float, *, knots: int, dtype: torch.dtype) -> Numbers:
     """A line with bends at `knots` places from low to high, as far above the function as below it."""
     kind, tiny = NUMPY[dtype], torch.finfo(dtype).tiny
-    places = np.unique(_spread(function, low, high, knots).astype(kind).astype(np.float64))
+    places = _spread(function, low, high, knots)
+    if high > low:
+        coarse = _power(float(np.diff(places).min()) / 16)
+        places[1:-1] = np.clip(np.round(places[1:-1] / coarse) * coarse, low, high)
+    places = np.unique(places.astype(kind).astype(np.float64))
     places[np.abs(places) < tiny] = 0.0
     with np.errstate(all="ignore"):
         values = np.asarray(function(places), dtype=np.float64)
@@ -73,7 +91,10 @@ def broken_line(name: str, function: Function, low: float, high: float, *, knots
         return Numbers(start, (low,), (0.0,))
     line = Numbers(start, tuple(places[:-1].tolist()), tuple(bends))
     deviations = _deviations(function, line, low, high)
-    centre = start - float(deviations.max() + deviations.min()) / 2
+    centre, spread = start - float(deviations.max() + deviations.min()) / 2, float(np.ptp(deviations))
+    if spread > 0:
+        coarse = _power(spread / COARSE)
+        centre = round(centre / coarse) * coarse
     return line._replace(start=float(kind(centre)) if abs(centre) >= tiny else 0.0)
 
 

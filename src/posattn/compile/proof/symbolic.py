@@ -58,22 +58,34 @@ def network(cone: Cone, inputs: Sequence[Any]) -> Network:
     """What a layer computes for one register, from a formula for each input."""
     value = [_sum(column, inputs) for column in cone.value]
     state = [*inputs[: cone.own], *(_sum(column, value) for column in cone.output)]
-    hidden = []
-    for matrix in cone.mlp[:-1]:
-        hidden.append([_sum(column, state) for column in matrix])
-        state = [None if s is None else z3.If(s > 0, s, real(Fraction(0))) for s in hidden[-1]]
-    return Network(hidden, _sum(cone.mlp[-1][0], state))
+    hidden: list[list[Any]] = []
+    below: list[Column] = []
+    for matrix in cone.mlp:
+        sums = [_sum(column, state, hidden[-1] if hidden else (), below) for column in matrix]
+        hidden.append(sums)
+        below = matrix
+        state = [None if s is None else z3.If(s > 0, s, real(Fraction(0))) for s in sums]
+    return Network(hidden[:-1], hidden[-1][0])
 
 
-def _sum(column: Column, terms: Sequence[Any]) -> Any:
-    held = [
-        terms[row] if weight == 1 else real(weight) * terms[row]
-        for row, weight in column.items()
-        if terms[row] is not None
-    ]
+def _sum(column: Column, terms: Sequence[Any], sums: Sequence[Any] = (), below: Sequence[Column] = ()) -> Any:
+    """Σ weight·term. Where terms are ReLUs of sums of columns below, w·relu(x) − w·relu(−x) is written as w·x."""
+    left = {row: weight for row, weight in column.items() if terms[row] is not None}
+    held = []
+    while left:
+        row, weight = left.popitem()
+        pair = next((k for k, w in left.items() if below and w == -weight and below[k] == _opposite(below[row])), None)
+        if pair is not None:
+            left.pop(pair)
+        term = terms[row] if pair is None else sums[row]
+        held.append(term if weight == 1 else real(weight) * term)
     if not held:
         return None
     return held[0] if len(held) == 1 else z3.Sum(held)
+
+
+def _opposite(column: Column) -> Column:
+    return {row: -weight for row, weight in column.items()}
 
 
 class Formulas:

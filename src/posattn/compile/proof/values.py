@@ -142,7 +142,9 @@ class Evaluation:
         if any(self.precision.nearest(float(n)) != n for n in (*knots, *bends, *start)):
             raise Undecided(f"{line} has numbers that {self.precision.name} does not hold")
         # where a constant is added to the line or to its argument, the two are stored as one number, rounded once
-        sizes = sum((abs(bend) * (abs(knot) + of.reach) for knot, bend in zip(knots, bends, strict=True)), abs(start[0]))
+        sizes = sum(
+            (abs(bend) * (abs(knot) + of.reach) for knot, bend in zip(knots, bends, strict=True)), abs(start[0])
+        )
         held = self.precision.unit * sizes + sum(map(abs, bends), NONE) * of.held
         return Value(min(seen), max(seen), None, steepest * of.error + Fraction(line.error), NONE, held)
 
