@@ -5,13 +5,14 @@ outputs are in proportion to inputs, f(c·x) = c·f(x), it is relative to the la
 otherwise to the domain.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
+from functools import partial
 
 import torch
 
-from posattn.compile.expressions import Expression, children, tree
+from posattn.compile.expressions import Expression, children, once, tree
 from posattn.compile.lowering.constant_products import expand_products
 from posattn.compile.lowering.floats import Numbers
 from posattn.compile.lowering.register_errors import first_state, register_errors
@@ -70,6 +71,10 @@ def _joint(parts: list[Growth]) -> Growth:
 
 
 def _growth(expression: Expression, words: Mapping[str, Growth]) -> Growth:
+    return once(partial(_part_growth, words))(expression)
+
+
+def _part_growth(words: Mapping[str, Growth], expression: Expression, of: Callable[[Expression], Growth]) -> Growth:
     match expression:
         case tree.Word(name):
             return words[name]
@@ -77,7 +82,7 @@ def _growth(expression: Expression, words: Mapping[str, Growth]) -> Growth:
             return Growth.ALONG if value == 0 else Growth.NEVER
         case tree.Scaled(0.0, _):
             return Growth.ALONG
-    parts = [_growth(part, words) for part in children(expression)]
+    parts = [of(part) for part in children(expression)]
     match expression:
         case tree.Product():
             kinds = set(parts)

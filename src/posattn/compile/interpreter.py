@@ -1,6 +1,7 @@
 """Run a program as written, in NumPy: the reference for every compiled model."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -8,7 +9,7 @@ from jaxtyping import Shaped
 
 from posattn.checks import instance
 from posattn.compile.arguments import Source
-from posattn.compile.expressions import Array, Expression, tree
+from posattn.compile.expressions import Array, Expression, once, tree
 from posattn.compile.program import Program
 from posattn.compile.rounds import Round
 from posattn.errors import require
@@ -74,6 +75,11 @@ def received_words(table: tuple[Source, ...], registers: State) -> Array:
 
 def evaluate(expression: Expression, words: Mapping[str, Array]) -> Array:
     """The expression's value, in the dtype of the words."""
+    return once(partial(_value, words))(expression)
+
+
+def _value(words: Mapping[str, Array], expression: Expression, value: Callable[[Expression], Array]) -> Array:
+    """The value of a part, from those of its own parts."""
     match expression:
         case tree.Word(name):
             return words[name]
@@ -81,34 +87,34 @@ def evaluate(expression: Expression, words: Mapping[str, Array]) -> Array:
             some = next(iter(words.values()))
             return np.full_like(some, value)
         case tree.Sum(terms):
-            total = evaluate(terms[0], words)
+            total = value(terms[0])
             for term in terms[1:]:
-                total = total + evaluate(term, words)
+                total = total + value(term)
             return total
         case tree.Scaled(factor, of):
-            held = evaluate(of, words)
+            held = value(of)
             return held * held.dtype.type(factor)
         case tree.Product(one, other):
-            return evaluate(one, words) * evaluate(other, words)
+            return value(one) * value(other)
         case tree.Relu(of):
-            return np.maximum(evaluate(of, words), 0)
+            return np.maximum(value(of), 0)
         case tree.Minimum(one, other):
-            return np.minimum(evaluate(one, words), evaluate(other, words))
+            return np.minimum(value(one), value(other))
         case tree.Maximum(one, other):
-            return np.maximum(evaluate(one, words), evaluate(other, words))
+            return np.maximum(value(one), value(other))
         case tree.Gate(of, shut):
-            return np.where(evaluate(shut, words) > 0, 0, evaluate(of, words))
+            return np.where(value(shut) > 0, 0, value(of))
         case tree.Select(bit, _, one, zero):
-            return np.where(evaluate(bit, words) == 1, evaluate(one, words), evaluate(zero, words))
+            return np.where(value(bit) == 1, value(one), value(zero))
         case tree.Exchange(own, other, upper, _):
-            a, b = evaluate(own, words), evaluate(other, words)
-            return np.where(evaluate(upper, words) == 1, np.maximum(a, b), np.minimum(a, b))
+            a, b = value(own), value(other)
+            return np.where(value(upper) == 1, np.maximum(a, b), np.minimum(a, b))
         case tree.Positive(of, grid):
-            held = evaluate(of, words)
+            held = value(of)
             return (held > grid / 2).astype(held.dtype)
         case tree.Equal(one, other, grid):
-            apart = np.abs(evaluate(one, words) - evaluate(other, words))
+            apart = np.abs(value(one) - value(other))
             return (apart < grid / 2).astype(apart.dtype)
         case tree.Call(_, function, arguments):
-            return np.asarray(function(*(evaluate(argument, words) for argument in arguments)))
+            return np.asarray(function(*(value(argument) for argument in arguments)))
     raise tree.foreign(expression)

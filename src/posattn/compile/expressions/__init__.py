@@ -8,7 +8,7 @@
     positive(e, grid), equal(e, f, grid)                the bits e > 0 and e = f, for numbers on a grid
     call(function, e, …)                                anything else: runs, but only a fit can compile it
 
-Expressions are trees of frozen dataclasses (`tree`), written with operators and the functions in `functions`.
+Expressions are frozen dataclasses (`tree`), written with operators and the functions in `functions`.
 `interpreter` evaluates one in NumPy, `lowering.expression_bounds` bounds its values, and
 `posattn.compile.lowering.relu` turns it into ReLU units.
 """
@@ -28,7 +28,16 @@ from posattn.compile.expressions.functions import (
     select,
     word,
 )
-from posattn.compile.expressions.traverse import children, raised, rebuilt, renamed, walk, words_of
+from posattn.compile.expressions.traverse import (
+    children,
+    once,
+    raised,
+    rebuilt,
+    renamed,
+    shared_parts,
+    walk,
+    words_of,
+)
 from posattn.compile.expressions.tree import (
     Array,
     Call,
@@ -76,6 +85,7 @@ __all__ = [
     "gate",
     "maximum",
     "minimum",
+    "once",
     "positive",
     "product",
     "raised",
@@ -83,6 +93,7 @@ __all__ = [
     "relu",
     "renamed",
     "select",
+    "shared_parts",
     "walk",
     "word",
     "words_of",

@@ -1,6 +1,6 @@
-"""Expressions as trees: one frozen dataclass per kind, compared as they are written.
+"""Expressions: one frozen dataclass per kind, compared as they are written.
 
-`==` compares trees, not values; operators that would make Python decide by a value are refused (`refused`).
+`==` compares what is written, not values; operators that would make Python decide by a value are refused (`refused`).
 """
 
 import math
@@ -16,6 +16,8 @@ from posattn.errors import PosattnError, require
 
 Number = int | float | np.number[Any]
 Array = np.ndarray[Any, np.dtype[Any]]
+#: Parts of an expression with more parts than this are shown as "…".
+MOST_SHOWN = 1000
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,9 +59,7 @@ class Expression(Refusing):
                 f"{self} == {other}: `==` compares two expressions as they are written, not their values, and decides "
                 "once, when the program is written. Write equal(a, b) for the bit a = b."
             )
-        if self is other:
-            return True
-        return isinstance(other, Expression) and type(self) is type(other) and self._fields() == other._fields()
+        return isinstance(other, Expression) and _alike(self, other)
 
     def __hash__(self) -> int:
         """Kept once it is known: analyses look parts of a tree up again and again."""
@@ -69,11 +69,21 @@ class Expression(Refusing):
             object.__setattr__(self, "_hash", known)
         return known
 
+    @property
+    def _size(self) -> int:
+        """How many parts it has when written out; kept once it is known."""
+        known = self.__dict__.get("_parts")
+        if known is None:
+            held = [f if isinstance(f, tuple) else (f,) for f in self._fields()]
+            known = 1 + sum(part._size for parts in held for part in parts if isinstance(part, Expression))
+            object.__setattr__(self, "_parts", known)
+        return known
+
     def _fields(self) -> tuple[Any, ...]:
         return tuple(self.__dict__[name] for name in self.__dataclass_fields__)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without the hash, which differs from process to process."""
+        """Without what is kept: hashes differ from process to process."""
         return {name: self.__dict__[name] for name in self.__dataclass_fields__}
 
     def __pos__(self) -> "Expression":
@@ -103,7 +113,7 @@ class Sum(Expression):
     terms: tuple[Expression, ...]
 
     def __str__(self) -> str:
-        text = " + ".join(map(str, self.terms))
+        text = " + ".join(map(_shown, self.terms))
         return f"({text.replace('+ -', '− ')})"
 
 
@@ -113,7 +123,7 @@ class Scaled(Expression):
     of: Expression
 
     def __str__(self) -> str:
-        return f"-{self.of}" if self.factor == -1 else f"{self.factor:g}·{self.of}"
+        return f"-{_shown(self.of)}" if self.factor == -1 else f"{self.factor:g}·{_shown(self.of)}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,7 +134,7 @@ class Product(Expression):
     other: Expression
 
     def __str__(self) -> str:
-        return f"{self.one}·{self.other}"
+        return f"{_shown(self.one)}·{_shown(self.other)}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,7 +142,7 @@ class Relu(Expression):
     of: Expression
 
     def __str__(self) -> str:
-        return f"relu({self.of})"
+        return f"relu({_shown(self.of)})"
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,7 +151,7 @@ class Minimum(Expression):
     other: Expression
 
     def __str__(self) -> str:
-        return f"min({self.one}, {self.other})"
+        return f"min({_shown(self.one)}, {_shown(self.other)})"
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,7 +160,7 @@ class Maximum(Expression):
     other: Expression
 
     def __str__(self) -> str:
-        return f"max({self.one}, {self.other})"
+        return f"max({_shown(self.one)}, {_shown(self.other)})"
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,7 +171,7 @@ class Gate(Expression):
     shut: Expression
 
     def __str__(self) -> str:
-        return f"gate({self.of}, shut={self.shut})"
+        return f"gate({_shown(self.of)}, shut={_shown(self.shut)})"
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,7 +184,7 @@ class Select(Expression):
     zero: Expression
 
     def __str__(self) -> str:
-        return f"({self.one} if {self.bit} else {self.zero})"
+        return f"({_shown(self.one)} if {_shown(self.bit)} else {_shown(self.zero)})"
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,7 +197,7 @@ class Exchange(Expression):
     lower: Expression
 
     def __str__(self) -> str:
-        return f"(max if {self.upper} else min)({self.own}, {self.other})"
+        return f"(max if {_shown(self.upper)} else min)({_shown(self.own)}, {_shown(self.other)})"
 
 
 @dataclass(frozen=True, eq=False)
@@ -198,7 +208,7 @@ class Positive(Expression):
     grid: float
 
     def __str__(self) -> str:
-        return f"[{self.of} > 0]"
+        return f"[{_shown(self.of)} > 0]"
 
 
 @dataclass(frozen=True, eq=False)
@@ -210,7 +220,7 @@ class Equal(Expression):
     grid: float
 
     def __str__(self) -> str:
-        return f"[{self.one} = {self.other}]"
+        return f"[{_shown(self.one)} = {_shown(self.other)}]"
 
 
 @dataclass(frozen=True, eq=False)
@@ -222,7 +232,31 @@ class Call(Expression):
     arguments: tuple[Expression, ...]
 
     def __str__(self) -> str:
-        return f"{self.name}({', '.join(map(str, self.arguments))})"
+        return f"{self.name}({', '.join(map(_shown, self.arguments))})"
+
+
+def _shown(part: Expression) -> str:
+    return "…" if part._size > MOST_SHOWN else str(part)
+
+
+def _alike(one: Expression, other: Expression) -> bool:
+    """Whether two expressions are written alike. Every pair of parts is compared once, however often both use it."""
+    seen: set[tuple[int, int]] = set()
+    waiting: list[tuple[Any, Any]] = [(one, other)]
+    while waiting:
+        a, b = waiting.pop()
+        if a is b or (id(a), id(b)) in seen:
+            continue
+        if isinstance(a, Expression) and isinstance(b, Expression):
+            if type(a) is not type(b) or hash(a) != hash(b):
+                return False
+            seen.add((id(a), id(b)))
+            waiting += zip(a._fields(), b._fields(), strict=True)
+        elif isinstance(a, tuple) and isinstance(b, tuple) and len(a) == len(b):
+            waiting += zip(a, b, strict=True)
+        elif isinstance(a, Expression) or isinstance(b, Expression) or a != b:
+            return False
+    return True
 
 
 #: What stands for an expression: a number is a constant.

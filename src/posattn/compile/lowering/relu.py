@@ -41,8 +41,14 @@ class Translator:
     aliases: Mapping[str, Form] = field(default_factory=dict)  # words that arrive in columns of another name
     knots: int | None = None  # how finely a function from outside the language is fitted; None: not at all
     fits: list[Fit] = field(default_factory=list)
+    known: dict[Expression, Form] = field(default_factory=dict)  # what was translated before
 
     def form(self, expression: Expression) -> Form:
+        if expression not in self.known:
+            self.known[expression] = self._form(expression)
+        return dict(self.known[expression])
+
+    def _form(self, expression: Expression) -> Form:
         match expression:
             case tree.Word(name):
                 return dict(self.aliases.get(name, {name: 1.0}))
