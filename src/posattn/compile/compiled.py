@@ -113,7 +113,7 @@ class Compiled(Pretrained):
         try:
             text = serial.to_json(self.program)
         except PosattnError:
-            text = str(self.program)
+            text = self.program.summary()
         return fingerprint(text, self._about(), self.model.weights())
 
     def summary(self) -> str:
@@ -133,7 +133,7 @@ class Compiled(Pretrained):
     def save(self, path: str | os.PathLike[str]) -> None:
         """Weights, program, registers, domain and certificate in one safetensors file."""
         path = checked_path("path", path)
-        notes = {"program": serial.to_json(self.program), "compiled": self._about(), "text": str(self.program)}
+        notes = {"program": serial.to_json(self.program), "compiled": self._about(), "text": self.program.summary()}
         if self.certificate is not None:
             require(
                 self.certificate == replace(self.certificate, digest="").sealed(self._fingerprint()),
@@ -151,7 +151,7 @@ class Compiled(Pretrained):
         certificate = str(self.certificate) if self.certificate is not None else "None: it was not verified."
         return self.model.architecture, (
             f"Compiled, not trained: {self.summary()}.\n\n## Certificate\n\n{certificate}\n\n"
-            f"## Program\n\n```text\n{self.program}\n```"
+            f"## Program\n\n```text\n{self.program.summary()}\n```"
         )
 
 

@@ -12,7 +12,7 @@ from functools import partial
 
 import torch
 
-from posattn.compile.expressions import Expression, children, once, tree
+from posattn.compile.expressions import Expression, Once, children, tree
 from posattn.compile.lowering.constant_products import expand_products
 from posattn.compile.lowering.floats import Numbers
 from posattn.compile.lowering.register_errors import first_state, register_errors
@@ -71,7 +71,7 @@ def _joint(parts: list[Growth]) -> Growth:
 
 
 def _growth(expression: Expression, words: Mapping[str, Growth]) -> Growth:
-    return once(partial(_part_growth, words))(expression)
+    return Once(partial(_part_growth, words)).of(expression)
 
 
 def _part_growth(words: Mapping[str, Growth], expression: Expression, of: Callable[[Expression], Growth]) -> Growth:

@@ -9,7 +9,7 @@ from jaxtyping import Shaped
 
 from posattn.checks import instance
 from posattn.compile.arguments import Source
-from posattn.compile.expressions import Array, Expression, once, tree
+from posattn.compile.expressions import Array, Expression, Once, tree
 from posattn.compile.program import Program
 from posattn.compile.rounds import Round
 from posattn.errors import require
@@ -75,10 +75,10 @@ def received_words(table: tuple[Source, ...], registers: State) -> Array:
 
 def evaluate(expression: Expression, words: Mapping[str, Array]) -> Array:
     """The expression's value, in the dtype of the words."""
-    return once(partial(_value, words))(expression)
+    return Once(partial(_value, words)).of(expression)
 
 
-def _value(words: Mapping[str, Array], expression: Expression, value: Callable[[Expression], Array]) -> Array:
+def _value(words: Mapping[str, Array], expression: Expression, inner: Callable[[Expression], Array]) -> Array:
     """The value of a part, from those of its own parts."""
     match expression:
         case tree.Word(name):
@@ -87,34 +87,34 @@ def _value(words: Mapping[str, Array], expression: Expression, value: Callable[[
             some = next(iter(words.values()))
             return np.full_like(some, value)
         case tree.Sum(terms):
-            total = value(terms[0])
+            total = inner(terms[0])
             for term in terms[1:]:
-                total = total + value(term)
+                total = total + inner(term)
             return total
         case tree.Scaled(factor, of):
-            held = value(of)
+            held = inner(of)
             return held * held.dtype.type(factor)
         case tree.Product(one, other):
-            return value(one) * value(other)
+            return inner(one) * inner(other)
         case tree.Relu(of):
-            return np.maximum(value(of), 0)
+            return np.maximum(inner(of), 0)
         case tree.Minimum(one, other):
-            return np.minimum(value(one), value(other))
+            return np.minimum(inner(one), inner(other))
         case tree.Maximum(one, other):
-            return np.maximum(value(one), value(other))
+            return np.maximum(inner(one), inner(other))
         case tree.Gate(of, shut):
-            return np.where(value(shut) > 0, 0, value(of))
+            return np.where(inner(shut) > 0, 0, inner(of))
         case tree.Select(bit, _, one, zero):
-            return np.where(value(bit) == 1, value(one), value(zero))
+            return np.where(inner(bit) == 1, inner(one), inner(zero))
         case tree.Exchange(own, other, upper, _):
-            a, b = value(own), value(other)
-            return np.where(value(upper) == 1, np.maximum(a, b), np.minimum(a, b))
+            a, b = inner(own), inner(other)
+            return np.where(inner(upper) == 1, np.maximum(a, b), np.minimum(a, b))
         case tree.Positive(of, grid):
-            held = value(of)
+            held = inner(of)
             return (held > grid / 2).astype(held.dtype)
         case tree.Equal(one, other, grid):
-            apart = np.abs(value(one) - value(other))
+            apart = np.abs(inner(one) - inner(other))
             return (apart < grid / 2).astype(apart.dtype)
         case tree.Call(_, function, arguments):
-            return np.asarray(function(*(value(argument) for argument in arguments)))
+            return np.asarray(function(*(inner(argument) for argument in arguments)))
     raise tree.foreign(expression)

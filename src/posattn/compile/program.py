@@ -7,7 +7,7 @@ registers and the received words, all at once. This is what the paper calls PCOC
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any
 
@@ -15,6 +15,8 @@ from posattn.checks import instance, keep_whole, number, several
 from posattn.compile.arguments import check_grid_and_oracle, names, numbers
 from posattn.compile.expressions import Call, gate, walk, word
 from posattn.compile.rounds import Round
+from posattn.compile.text.parsing import parsed
+from posattn.compile.text.printing import printed
 from posattn.errors import PosattnError, counted, require
 
 #: The register of ones that the compiler adds where updates use constants.
@@ -181,6 +183,28 @@ class Program:
         return held is not None and held == after.constants.get(name) and name not in changed | set(self.outputs)
 
     def __str__(self) -> str:
+        """The whole program as text, which `parse` gives back."""
+        return printed({entry.name: getattr(self, entry.name) for entry in fields(self)})
+
+    @classmethod
+    def parse(cls, text: str) -> "Program":
+        """The program that a text describes, without an oracle. Nothing in the text is executed.
+
+        >>> text = '''
+        ... program differences   # of each number and the one before it
+        ... length 4
+        ... round
+        ...   left <- x of i - 1
+        ...   x = x - left
+        ... '''
+        >>> program = Program.parse(text)
+        >>> Program.parse(str(program)) == program
+        True
+        """
+        return cls(**parsed(text))
+
+    def summary(self) -> str:
+        """The program as text, with long tables and expressions cut short."""
         lines = [
             f"program {self.name}: {self.nodes} nodes, length {self.length}, {counted(len(self.rounds), 'round')}",
             f"  registers {', '.join(self.registers)}; in {', '.join(self.inputs)}; out {', '.join(self.outputs)}",

@@ -3,22 +3,16 @@
 import dataclasses
 import json
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from posattn.compile.expressions import Call, Equal, Expression, Positive, product, tree
+from posattn.compile.expressions import Call, Equal, Expression, Positive, tree
+from posattn.compile.expressions.known_functions import ARGUMENTS, FUNCTIONS
 from posattn.compile.program import Program
-from posattn.compile.programs import library
-from posattn.compile.programs.size_limits import library_size
+from posattn.compile.programs.recipes import made_by_library, with_oracle
 from posattn.compile.rounds import Round
 from posattn.errors import PosattnError, kind_of, require
-
-#: Functions from outside the language that a file may name.
-FUNCTIONS: dict[str, Callable[..., Any]] = {"exp": np.exp, "product": product, "reciprocal": np.reciprocal}
-#: The number of arguments, where it is not one.
-ARGUMENTS = {"product": 2}
 
 
 def to_json(program: Program) -> str:
@@ -33,17 +27,9 @@ def to_json(program: Program) -> str:
         for round_ in program.rounds
     ]
     fields["constants"] = dict(program.constants)
-    if not _made_by_library(program):
+    if not made_by_library(program):
         fields["recipe"] = None  # changed since the library made it: it is no longer the library's
     return json.dumps(fields, separators=(",", ":"), default=_plain)
-
-
-def _made_by_library(program: Program) -> bool:
-    try:
-        made = library.get(**(program.recipe or {}))
-    except (PosattnError, TypeError):
-        return False
-    return dataclasses.replace(made, name=program.name, oracle=None) == dataclasses.replace(program, oracle=None)
 
 
 def _plain(value: Any) -> Any:
@@ -77,29 +63,10 @@ def from_json(text: str) -> Program:
         for name in ("pad", "grid"):
             fields[name] = None if fields[name] is None else _finite(fields[name])
         require(fields["grid"] is None or fields["grid"] > 0, f"grid={fields['grid']}: it must be above 0.")
-        return _with_oracle(Program(rounds=rounds, constants=constants, **listed, **fields), len(text))
+        return with_oracle(Program(rounds=rounds, constants=constants, **listed, **fields), len(text))
     except (ValueError, KeyError, TypeError, AttributeError, IndexError, ArithmeticError, RecursionError) as error:
         reason = str(error) if isinstance(error, PosattnError) else f"{type(error).__name__}: {error}"
         raise PosattnError(f"not the description of a program ({reason}).") from None
-
-
-def _with_oracle(program: Program, size: int) -> Program:
-    """The program with the library's oracle, if it is the library's in all but name. `size`: of the text it came from.
-
-    A later library may write the same algorithm differently; then the program stays as it is, without an oracle.
-    """
-    recipe = program.recipe
-    if recipe is None:
-        return program
-    # The text holds a table for every node, so a short one cannot make the library build something large.
-    require(recipe["length"] == program.length <= size, "its recipe has another length.")
-    route = recipe.get("route", "sort")
-    sizes = library_size(_text(recipe["name"]), program.length, route if isinstance(route, str) else "sort")
-    if sizes != (program.nodes, len(program.rounds)):
-        return dataclasses.replace(program, recipe=None)
-    made = library.get(**recipe)
-    same = dataclasses.replace(made, name=program.name, recipe=recipe, oracle=None) == program
-    return dataclasses.replace(program, oracle=made.oracle) if same else dataclasses.replace(program, recipe=None)
 
 
 def _text(value: Any) -> str:

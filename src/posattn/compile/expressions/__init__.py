@@ -29,8 +29,8 @@ from posattn.compile.expressions.functions import (
     word,
 )
 from posattn.compile.expressions.traverse import (
+    Once,
     children,
-    once,
     raised,
     rebuilt,
     renamed,
@@ -68,6 +68,7 @@ __all__ = [
     "Gate",
     "Maximum",
     "Minimum",
+    "Once",
     "Positive",
     "Product",
     "Relu",
@@ -85,7 +86,6 @@ __all__ = [
     "gate",
     "maximum",
     "minimum",
-    "once",
     "positive",
     "product",
     "raised",

@@ -6,28 +6,30 @@ used; y = e + e, e = f + f … over 40 levels has 41 parts, and 2⁴⁰ words if
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import fields
-from typing import Any, TypeVar
+from functools import partial
+from typing import Any, Generic, TypeVar
 
 from posattn.compile.expressions.tree import Expression, Gate, Relu, Scaled, Sum, Word
 
 T = TypeVar("T")
 
 
-def once(step: Callable[[Expression, Callable[[Expression], T]], T]) -> Callable[[Expression], T]:
+class Once(Generic[T]):
     """A recursive function of expressions, computed once for each part. `step(part, of)` calls `of` where it recurs.
 
-    >>> count = once(lambda part, of: 1 + sum(map(of, children(part))))
-    >>> count(Word("x") + 1)
+    >>> count = Once(lambda part, of: 1 + sum(map(of, children(part))))
+    >>> count.of(Word("x") + 1)
     3
     """
-    known: dict[Expression, T] = {}
 
-    def of(expression: Expression) -> T:
-        if expression not in known:
-            known[expression] = step(expression, of)
-        return known[expression]
+    def __init__(self, step: "Callable[[Expression, Callable[[Expression], T]], T]") -> None:
+        self.step = step
+        self.known: dict[Expression, T] = {}
 
-    return of
+    def of(self, expression: Expression) -> T:
+        if expression not in self.known:
+            self.known[expression] = self.step(expression, self.of)
+        return self.known[expression]
 
 
 def shared_parts(expressions: Iterable[Expression], *, least: int) -> list[Expression]:
@@ -37,16 +39,8 @@ def shared_parts(expressions: Iterable[Expression], *, least: int) -> list[Expre
     """
     uses: dict[Expression, int] = {}
     order: dict[Expression, None] = {}  # parts before what they are part of
-
-    def visit(expression: Expression) -> None:
-        uses[expression] = uses.get(expression, 0) + 1
-        if uses[expression] == 1:
-            for child in children(expression):
-                visit(child)
-            order[expression] = None
-
     for expression in expressions:
-        visit(expression)
+        _count(expression, uses, order)
     sizes: dict[Expression, int] = {}
     found = []
     for part in order:
@@ -55,6 +49,14 @@ def shared_parts(expressions: Iterable[Expression], *, least: int) -> list[Expre
             found.append(part)
             sizes[part] = 1
     return found
+
+
+def _count(expression: Expression, uses: dict[Expression, int], order: dict[Expression, None]) -> None:
+    uses[expression] = uses.get(expression, 0) + 1
+    if uses[expression] == 1:
+        for child in children(expression):
+            _count(child, uses, order)
+        order[expression] = None
 
 
 def children(expression: Expression) -> Iterator[Expression]:
@@ -101,11 +103,11 @@ def rebuilt(expression: Expression, change: Callable[[Expression], Expression]) 
 
 def renamed(expression: Expression, names: Mapping[str, str]) -> Expression:
     """The same expression with other words."""
+    return Once(partial(_renamed, names)).of(expression)
 
-    def step(part: Expression, of: Callable[[Expression], Expression]) -> Expression:
-        return Word(names.get(part.name, part.name)) if isinstance(part, Word) else rebuilt(part, of)
 
-    return once(step)(expression)
+def _renamed(names: Mapping[str, str], part: Expression, of: Callable[[Expression], Expression]) -> Expression:
+    return Word(names.get(part.name, part.name)) if isinstance(part, Word) else rebuilt(part, of)
 
 
 def raised(expression: Expression) -> tuple[Expression, Expression] | None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from functools import partial
 
-from posattn.compile.expressions import Expression, children, once, product, rebuilt, tree, walk
+from posattn.compile.expressions import Expression, Once, children, product, rebuilt, tree, walk
 from posattn.compile.program import Program
 from posattn.compile.rounds import Round
 from posattn.errors import PosattnError
@@ -64,7 +64,7 @@ def _received(round_: Round, known: Mapping[str, Values]) -> dict[str, Values]:
 
 def constant(expression: Expression, words: Mapping[str, Values], nodes: int) -> Values | None:
     """The exact value of an expression at every node, where it depends on constants alone."""
-    return once(partial(_constant, words, nodes))(expression)
+    return Once(partial(_constant, words, nodes)).of(expression)
 
 
 def _constant(
@@ -105,10 +105,12 @@ class _Expander:
         self.refused: list[str] = []
 
     def expanded(self, expression: Expression, words: Mapping[str, Values]) -> Expression:
-        def step(part: Expression, of: Callable[[Expression], Expression]) -> Expression:
-            return self._product(part, of, words) if isinstance(part, tree.Product) else rebuilt(part, of)
+        return Once(partial(self._expanded, words)).of(expression)
 
-        return once(step)(expression)
+    def _expanded(
+        self, words: Mapping[str, Values], part: Expression, of: Callable[[Expression], Expression]
+    ) -> Expression:
+        return self._product(part, of, words) if isinstance(part, tree.Product) else rebuilt(part, of)
 
     def _product(
         self, whole: tree.Product, of: Callable[[Expression], Expression], words: Mapping[str, Values]

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from posattn.compile.expressions import Array, Expression, once, raised, tree
+from posattn.compile.expressions import Array, Expression, Once, raised, tree
 
 #: A function from outside the language is bounded by its values at this many points of an argument's interval.
 PROBES = 129
@@ -34,7 +34,7 @@ class Interval(NamedTuple):
 
 def bounds(expression: Expression, words: Mapping[str, Interval]) -> Interval:
     """Bounds of an expression, from those of its words."""
-    return once(partial(_bounds, words))(expression)
+    return Once(partial(_bounds, words)).of(expression)
 
 
 def _bounds(
