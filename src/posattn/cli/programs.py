@@ -74,7 +74,7 @@ def compile_program(
     length: Annotated[
         int | None, typer.Option(help="How many numbers it works on; a text file says it itself.")
     ] = None,
-    domain: Annotated[float, typer.Option(help="Inputs lie in ± this.")] = 1000.0,
+    domain: Annotated[str, typer.Option(help="Inputs lie in ± this; x=1000,flag=1 for each of several.")] = "1000",
     dtype: Annotated[str, typer.Option(help="float32 or float64.")] = "float32",
     option: Annotated[
         list[str] | None, typer.Option(help="An option of the program, as operation=min or route=grid; repeatable.")
@@ -103,12 +103,30 @@ def compile_program(
         found, name = _from_text(program, length, option), Path(program).stem
     else:
         found, name = _from_library(program, length, program_options(option or [])), f"{program}-{length}"
-    made = compiler.compile(found, domain=domain, dtype=dtypes[dtype]).verify()
+    made = compiler.compile(found, domain=_domain(domain), dtype=dtypes[dtype]).verify()
     assert made.certificate is not None
     file = out or f"{name}.safetensors"
     if made.certificate.holds:  # what fails is not written
         made.save(file)
     _print_certificate(made, as_json, file if made.certificate.holds else None)
+
+
+def _domain(text: str) -> float | dict[str, float]:
+    """1000, or x=1000,flag=1."""
+    if "=" not in text:
+        return _bound(text, text)
+    named = [part.partition("=") for part in text.split(",")]
+    for name, _, _ in named:
+        if [other for other, _, _ in named].count(name) > 1:
+            raise PosattnError(f"--domain {text}: '{name}' is there twice. Give each input one bound.")
+    return {name.strip(): _bound(value, text) for name, _, value in named}
+
+
+def _bound(value: str, text: str) -> float:
+    try:
+        return float(value)
+    except ValueError:
+        raise PosattnError(f"--domain {text}: write a number, as 1000, or one per input, as x=1000,flag=1.") from None
 
 
 def _from_text(file: str, length: int | None, option: list[str] | None) -> "Program":

@@ -10,11 +10,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from posattn.checks import instance, real, whole
+from posattn.checks import instance, whole
 from posattn.checks import path as checked_path
 from posattn.compile import program_json as serial
 from posattn.compile.certificate import Certificate, fingerprint, has_digest
 from posattn.compile.domain import check_inputs
+from posattn.compile.input_ranges import Domain, checked_domain, named_bounds, shown_domain
 from posattn.compile.lowering.floats import NUMPY
 from posattn.compile.lowering.lower import lower
 from posattn.compile.program import TOO_DEEP, Program
@@ -37,7 +38,7 @@ class Compiled(Pretrained):
 
     program: Program
     model: ExactPositionalTransformer
-    domain: float
+    domain: Domain
     encoding: str
     registers: tuple[str, ...]  # dimension r of the state holds register r
     fits: tuple[tuple[str, float], ...] = ()  # every function that was fitted, with the largest error of its fits
@@ -54,7 +55,9 @@ class Compiled(Pretrained):
                 f"the model is {held.dtype} and was certified in {tried.dtype}: verify it again, .verify()."
             )
         if tried is not None and tried.domain != self.domain:
-            raise PosattnError(f"the domain is {self.domain:g} and was certified as {tried.domain:g}: recompile it.")
+            raise PosattnError(
+                f"the domain is {_bare(self.domain)} and was certified as {_bare(tried.domain)}: recompile it."
+            )
         listed = isinstance(x, Tensor | np.ndarray | list | tuple)
         if not listed:
             raise PosattnError(f"the input is {x!r}: give a tensor of numbers, as torch.tensor([3.0, 1.0]).")
@@ -113,7 +116,7 @@ class Compiled(Pretrained):
         try:
             text = serial.to_json(self.program)
         except PosattnError:
-            text = self.program.summary()
+            text = str(self.program)
         return fingerprint(text, self._about(), self.model.weights())
 
     def summary(self) -> str:
@@ -133,7 +136,7 @@ class Compiled(Pretrained):
     def save(self, path: str | os.PathLike[str]) -> None:
         """Weights, program, registers, domain and certificate in one safetensors file."""
         path = checked_path("path", path)
-        notes = {"program": serial.to_json(self.program), "compiled": self._about(), "text": self.program.summary()}
+        notes = {"program": serial.to_json(self.program), "compiled": self._about(), "text": str(self.program)}
         if self.certificate is not None:
             require(
                 self.certificate == replace(self.certificate, digest="").sealed(self._fingerprint()),
@@ -158,13 +161,17 @@ class Compiled(Pretrained):
 def compile(
     program: Program,
     *,
-    domain: float = 1000.0,
+    domain: Domain = 1000.0,
     fit: int | None = None,
     dtype: torch.dtype = torch.float32,
 ) -> Compiled:
-    """The program as a model, not yet verified. `fit`: knots for functions from outside the language."""
+    """The program as a model, not yet verified.
+
+    `domain`: inputs lie in ± this; {"x": 1000, "flag": 1} for each by its name. `fit`: knots for functions from outside
+    the language.
+    """
     instance("program", program, Program, fix="write one as posattn.compile.Program(…), or take one from the library")
-    domain = float(real("domain", domain))
+    domain = checked_domain(program, domain)
     fit = None if fit is None else whole("fit", fit, least=2, most=1 << 16)
     try:
         lowered = lower(program, domain=domain, fit=fit, dtype=dtype)
@@ -178,6 +185,10 @@ def compile(
         registers=lowered.registers,
         fits=tuple({found.name: found.error for found in sorted(lowered.fits, key=lambda fit: fit.error)}.items()),
     )
+
+
+def _bare(domain: Domain) -> str:
+    return shown_domain(domain).replace("±", "")
 
 
 def _certificate(header: dict[str, str], model: ExactPositionalTransformer) -> Certificate | None:
@@ -216,13 +227,15 @@ def load(path: str | os.PathLike[str]) -> Compiled:
         program = serial.from_json(header["program"])
         require(isinstance(model, ExactPositionalTransformer), "the model is not a compiled one.")
         assert isinstance(model, ExactPositionalTransformer)
-        sizes, domain = model.architecture, float(about["domain"])
+        sizes, domain = model.architecture, about["domain"]
+        domain = checked_domain(program, domain) if isinstance(domain, dict) else float(domain)
         require(
             (sizes.length, sizes.in_dim, sizes.out_dim) == (program.length, len(program.inputs), len(program.outputs))
             and sizes.nodes - program.nodes in (0, 1),  # with a sink or without
             "the model does not belong to its program.",
         )
-        require(0 < domain < math.inf, f"its domain is {domain}.")
+        for bound in named_bounds(domain).values():
+            require(0 < bound < math.inf, f"its domain is {bound}.")
         tried = _certificate(header, model)
         return Compiled(
             program=program,

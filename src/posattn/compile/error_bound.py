@@ -2,7 +2,7 @@
 
 The bound follows from the operations (`posattn.compile.lowering.rounding`), not from inputs that were tried. Where
 outputs are in proportion to inputs, f(c·x) = c·f(x), it is relative to the largest input of the sample at hand, and
-otherwise to the domain.
+otherwise to the domain (its largest bound, where inputs differ in theirs).
 """
 
 from collections.abc import Callable, Mapping
@@ -13,6 +13,7 @@ from functools import partial
 import torch
 
 from posattn.compile.expressions import Expression, Once, children, tree
+from posattn.compile.input_ranges import Domain, largest_bound
 from posattn.compile.lowering.constant_products import expand_products
 from posattn.compile.lowering.floats import Numbers
 from posattn.compile.lowering.register_errors import first_state, register_errors
@@ -31,7 +32,7 @@ class Promise:
     relative_to: str
 
 
-def promise(program: Program, domain: float, dtype: torch.dtype) -> Promise:
+def promise(program: Program, domain: Domain, dtype: torch.dtype) -> Promise:
     """The bound for a program without functions from outside the language."""
     expanded = expand_products(program, None)
 
@@ -39,9 +40,11 @@ def promise(program: Program, domain: float, dtype: torch.dtype) -> Promise:
         last = register_errors(first_state(expanded, domain, numbers), expanded.rounds, numbers)
         return max(float(last.errors[name][: program.length].max()) for name in program.outputs)
 
-    bound = error(Numbers(dtype, underflow=False)) / domain
+    bound = error(Numbers(dtype, underflow=False)) / largest_bound(domain)
     floor = 2 * error(Numbers(dtype, rounding=False))  # twice: small numbers are rounded on their way, too
-    return Promise(bound, floor, LARGEST_INPUT if in_proportion(expanded) else DOMAIN)
+    # a sample far below the domain in one input need not be so in another
+    along = in_proportion(expanded) and not isinstance(domain, Mapping)
+    return Promise(bound, floor, LARGEST_INPUT if along else DOMAIN)
 
 
 class Growth(Enum):

@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import Any
 
 from posattn.checks import instance, keep_whole, number, several
-from posattn.compile.arguments import check_grid_and_oracle, names, numbers
+from posattn.compile.arguments import check_grid_and_oracle, grids, names, numbers
 from posattn.compile.expressions import Call, gate, walk, word
 from posattn.compile.rounds import Round
 from posattn.compile.text.parsing import parsed
@@ -43,7 +43,7 @@ class Program:
     outputs: tuple[str, ...] = ("x",)
     constants: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     pad: float | None = None
-    grid: float | None = None  # inputs must be multiples of it; None: any number
+    grid: float | Mapping[str, float] | None = None  # inputs, or those named, must be multiples of it
     permutations: tuple[str, ...] = ()  # inputs that hold every number of 0 … length − 1 once
     recipe: Mapping[str, Any] | None = None  # how the library makes it: library.get(**recipe)
     oracle: Callable[..., Any] | None = None
@@ -57,12 +57,12 @@ class Program:
         fix = "name the rounds in a tuple, as (Round(…),)"
         object.__setattr__(self, "rounds", several("rounds", self.rounds, Round, fix=fix))
         object.__setattr__(self, "constants", numbers("constants", self.constants))
-        for name in ("pad", "grid"):
-            if getattr(self, name) is not None:
-                object.__setattr__(self, name, float(number(name, getattr(self, name))))
+        if self.pad is not None:
+            object.__setattr__(self, "pad", float(number("pad", self.pad)))
+        object.__setattr__(self, "grid", grids(self.grid))
         recipe = self.recipe is None or isinstance(self.recipe, Mapping)
         require(recipe, f"recipe={self.recipe!r}: give the arguments of library.get by name, or None.")
-        check_grid_and_oracle(self.grid, self.oracle)
+        check_grid_and_oracle(None, self.oracle)
         try:
             problems = self.problems
         except RecursionError:
@@ -100,6 +100,9 @@ class Program:
             if name in self.inputs:
                 found.append(f"'{name}' is both an input and a constant.")
         found += [f"permutation '{name}' is not an input." for name in self.permutations if name not in self.inputs]
+        for name in self.grid if isinstance(self.grid, Mapping) else ():
+            if name not in self.inputs or name in self.permutations:
+                found.append(f"grid: '{name}' is not an input that can have one.")
         written = {*self.inputs, *self.constants}
         known = {"nodes": self.nodes, "registers": self.registers}
         for count, round_ in enumerate(self.rounds, 1):
@@ -160,7 +163,8 @@ class Program:
             outputs=tuple(names[name] for name in after.outputs),
             constants=dict(self.constants) | constants,
             pad=None,
-            grid=after.grid if self.grid is None else self.grid,
+            # numbers of `after` on a grid come from numbers on it; by name, they would be other inputs
+            grid=self.grid if self.grid is not None or isinstance(after.grid, Mapping) else after.grid,
             permutations=self.permutations,
             oracle=(lambda x: second(first(x))) if first and second else None,
         )

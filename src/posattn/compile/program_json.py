@@ -60,9 +60,9 @@ def from_json(text: str) -> Program:
         require(bool(listed["inputs"] and listed["outputs"]), "a program has inputs and outputs.")
         for name, check in {"name": _text, "length": _whole, "nodes": _whole}.items():
             check(fields[name])
-        for name in ("pad", "grid"):
-            fields[name] = None if fields[name] is None else _finite(fields[name])
-        require(fields["grid"] is None or fields["grid"] > 0, f"grid={fields['grid']}: it must be above 0.")
+        fields["pad"] = None if fields["pad"] is None else _finite(fields["pad"])
+        grid = fields["grid"]
+        fields["grid"] = {_text(k): _finite(v) for k, v in grid.items()} if isinstance(grid, dict) else grid
         return with_oracle(Program(rounds=rounds, constants=constants, **listed, **fields), len(text))
     except (ValueError, KeyError, TypeError, AttributeError, IndexError, ArithmeticError, RecursionError) as error:
         reason = str(error) if isinstance(error, PosattnError) else f"{type(error).__name__}: {error}"

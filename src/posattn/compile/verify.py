@@ -13,6 +13,7 @@ from posattn.checks import whole
 from posattn.compile.certificate import Certificate
 from posattn.compile.error_bound import DOMAIN, Promise, promise
 from posattn.compile.expressions import Array
+from posattn.compile.input_ranges import Domain, largest_bound
 from posattn.compile.interpreter import run
 from posattn.compile.lowering.floats import NUMPY
 from posattn.compile.program import Program
@@ -38,7 +39,7 @@ def verify(
     program: Program,
     model: ExactPositionalTransformer,
     *,
-    domain: float,
+    domain: Domain,
     compiled: bool,
     fits: tuple[tuple[str, float], ...] = (),
     samples: int = 256,
@@ -96,13 +97,13 @@ class _Search:
         self,
         program: Program,
         model: ExactPositionalTransformer,
-        domain: float,
+        domain: Domain,
         dtype: str,
         promised: Promise | None,
         relative_to: str,
     ) -> None:
         self.program, self.model, self.domain, self.dtype = program, model, domain, dtype
-        self.scale = domain if relative_to == DOMAIN else None
+        self.scale = largest_bound(domain) if relative_to == DOMAIN else None
         self.floor = promised.floor if promised else 0.0
         self.allowed = promised.bound * (1 + _reference_share(program, dtype)) if promised else None
         self.worst, self.counterexample = 0.0, None
@@ -162,7 +163,7 @@ def relative_errors(
 def shorter_errors(
     program: Program,
     model: ExactPositionalTransformer,
-    domain: float,
+    domain: Domain,
     inputs: Array,
     scale: float | None = None,
     floor: float = 0.0,

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import torch
 
+from posattn.compile.input_ranges import Domain
 from posattn.compile.lowering.assemble import assemble
 from posattn.compile.lowering.constant_products import expand_products
 from posattn.compile.lowering.heads import distinct_patterns, layer_heads, needs_sink
@@ -35,8 +36,8 @@ class Lowered:
     fits: tuple[Fit, ...]
 
 
-def lower(program: Program, *, domain: float, fit: int | None = None, dtype: torch.dtype = torch.float32) -> Lowered:
-    """The program as a model. Inputs lie in ±domain; `fit` allows functions from outside, with that many knots."""
+def lower(program: Program, *, domain: Domain, fit: int | None = None, dtype: torch.dtype = torch.float32) -> Lowered:
+    """The program as a model. Inputs lie in the domain; `fit` allows functions from outside, with that many knots."""
     check_sizes(program, domain, dtype)
     program = expand_products(program, fit)
     check_language(program, fit)

@@ -80,8 +80,8 @@ def _header(found: _Lines) -> dict[str, Any]:
             fields[key] = reader.names("a register")
     for reader in found.header.get("pad", []):
         fields["pad"] = reader.number("a number")
-    for reader in found.header.get("grid", []):
-        fields["grid"] = reader.number("a number")
+    if "grid" in found.header:
+        fields["grid"] = _grid(found.header["grid"])
     for reader in found.header.get("recipe", []):
         fields["recipe"] = _recipe(reader)
     for readers in found.header.values():
@@ -89,6 +89,23 @@ def _header(found: _Lines) -> dict[str, Any]:
             reader.end()
     fields.setdefault("registers", _registers(found, fields))
     return fields
+
+
+def _grid(readers: list[Reader]) -> float | dict[str, float]:
+    """grid 1, for all inputs; grid key = 0.5, for one."""
+    first, *others = readers
+    if first.next.kind == "number":
+        for other in others:
+            raise other.error("a second line for 'grid'. Leave one out, or give each input its own: grid x = 1.")
+        return first.number("a number")
+    grids: dict[str, float] = {}
+    for reader in readers:
+        token, name = reader.next, reader.name("a number, or an input and its grid, as x = 1")
+        if name in grids:
+            raise reader.error(f"a second line for the grid of '{name}'. Leave one out.", token)
+        reader.expect("=", " and a number")
+        grids[name] = reader.number("a number")
+    return grids
 
 
 def _recipe(reader: Reader) -> Any:

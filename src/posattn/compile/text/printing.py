@@ -23,7 +23,9 @@ def printed(fields: Mapping[str, Any]) -> str:
             lines.append(f"{key} {', '.join(map(shown_name, fields[key]))}")
     if fields["pad"] is not None:
         lines.append(f"pad {shown_number(fields['pad'])}")
-    if fields["grid"] is not None:
+    if isinstance(fields["grid"], Mapping):
+        lines += [f"grid {shown_name(name)} = {shown_number(step)}" for name, step in fields["grid"].items()]
+    elif fields["grid"] is not None:
         lines.append(f"grid {shown_number(fields['grid'])}")
     lines += [f"constant {shown_name(name)} = {shown_constants(held)}" for name, held in fields["constants"].items()]
     if fields["recipe"] is not None:
