@@ -16,6 +16,7 @@ from posattn.compile import program_json as serial
 from posattn.compile.certificate import Certificate, fingerprint, has_digest
 from posattn.compile.domain import check_inputs
 from posattn.compile.input_ranges import Domain, checked_domain, named_bounds, shown_domain
+from posattn.compile.lengths import model_outputs
 from posattn.compile.lowering.floats import NUMPY
 from posattn.compile.lowering.lower import lower
 from posattn.compile.program import TOO_DEEP, Program
@@ -47,7 +48,10 @@ class Compiled(Pretrained):
 
     @torch.no_grad()
     def __call__(self, x: Tensor) -> Tensor:
-        """(length,), (batch, length) or (batch, length, inputs), at most the compiled length; the output is like it."""
+        """(length,), (batch, length) or (batch, length, inputs), at most the compiled length; the output is like it.
+
+        A program with an `output_length` gives that many numbers, whatever it is given.
+        """
         held = next(self.model.parameters())
         tried = self.certificate
         if tried is not None and str(held.dtype) != f"torch.{tried.dtype}":
@@ -73,7 +77,8 @@ class Compiled(Pretrained):
         batch = batch.unsqueeze(2) if flat else batch
         length = batch.shape[1] if batch.dim() == 3 else 0
         self.check(batch)
-        y = (self.hardened or self.model)(self._filled(batch).to(held))[:, :length]
+        y = model_outputs(self.program, self.hardened or self.model, self._filled(batch).to(held))
+        y = y[:, :length] if self.program.output_length is None else y
         y = y.squeeze(2) if flat and len(self.program.outputs) == 1 else y
         return y[0] if single else y
 
@@ -230,7 +235,7 @@ def load(path: str | os.PathLike[str]) -> Compiled:
         sizes, domain = model.architecture, about["domain"]
         domain = checked_domain(program, domain) if isinstance(domain, dict) else float(domain)
         require(
-            (sizes.length, sizes.in_dim, sizes.out_dim) == (program.length, len(program.inputs), len(program.outputs))
+            (sizes.length, sizes.in_dim, sizes.out_dim) == (program.span, len(program.inputs), len(program.outputs))
             and sizes.nodes - program.nodes in (0, 1),  # with a sink or without
             "the model does not belong to its program.",
         )

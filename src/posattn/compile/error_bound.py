@@ -38,7 +38,7 @@ def promise(program: Program, domain: Domain, dtype: torch.dtype) -> Promise:
 
     def error(numbers: Numbers) -> float:
         last = register_errors(first_state(expanded, domain, numbers), expanded.rounds, numbers)
-        return max(float(last.errors[name][: program.length].max()) for name in program.outputs)
+        return max(float(last.errors[name][: program.output_nodes].max()) for name in program.outputs)
 
     bound = error(Numbers(dtype, underflow=False)) / largest_bound(domain)
     floor = 2 * error(Numbers(dtype, rounding=False))  # twice: small numbers are rounded on their way, too

@@ -27,13 +27,13 @@ class Snapshot(NamedTuple):
 
 def run(
     program: Program, x: Shaped[np.ndarray, "samples length inputs"]
-) -> Shaped[np.ndarray, "samples length outputs"]:
+) -> Shaped[np.ndarray, "samples output_nodes outputs"]:
     """The program's outputs, computed in the dtype of x."""
     last: Snapshot | None = None
     for snapshot in trace(program, x):
         last = snapshot
     assert last is not None
-    return np.stack([last.registers[name][:, : program.length] for name in program.outputs], axis=2)
+    return np.stack([last.registers[name][:, : program.output_nodes] for name in program.outputs], axis=2)
 
 
 def trace(program: Program, x: Shaped[np.ndarray, "samples length inputs"]) -> Iterator[Snapshot]:

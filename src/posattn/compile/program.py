@@ -27,7 +27,9 @@ TOO_DEEP = "an expression is nested too deeply. Spread it over several rounds, w
 
 @dataclass(frozen=True, kw_only=True)
 class Program:
-    """Rounds on `nodes` nodes. Inputs and outputs are registers of the first `length` of them.
+    """Rounds on `nodes` nodes. Inputs are registers of the first `length` of them, and so are outputs.
+
+    `output_length`: how many nodes have outputs, where these are more or fewer.
 
     `constants` gives registers a first value at every node; those that are neither inputs nor constants start at 0.
     `pad` fills up shorter inputs, as a multiple of the domain's bound; without it the program works at one length only.
@@ -41,6 +43,7 @@ class Program:
     rounds: tuple[Round, ...]
     inputs: tuple[str, ...] = ("x",)
     outputs: tuple[str, ...] = ("x",)
+    output_length: int | None = None
     constants: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     pad: float | None = None
     grid: float | Mapping[str, float] | None = None  # inputs, or those named, must be multiples of it
@@ -51,7 +54,7 @@ class Program:
     def __post_init__(self) -> None:
         named = isinstance(self.name, str) and bool(self.name)
         require(named, f"name={self.name!r}: name a program by a text, as 'sum'.")
-        keep_whole(self, "length", "nodes")
+        keep_whole(self, "length", "nodes", *(("output_length",) if self.output_length is not None else ()))
         for name in ("registers", "inputs", "outputs", "permutations"):
             object.__setattr__(self, name, names(name, getattr(self, name)))
         fix = "name the rounds in a tuple, as (Round(…),)"
@@ -77,6 +80,8 @@ class Program:
         found = []
         if not 1 <= self.length <= self.nodes:
             found.append(f"length={self.length} and nodes={self.nodes}: it must be 1 ≤ length ≤ nodes.")
+        if self.output_length is not None and not 1 <= self.output_length <= self.nodes:
+            found.append(f"output_length={self.output_length} and nodes={self.nodes}: it must be 1 … nodes.")
         if not self.inputs or not self.outputs:
             found.append("it needs at least one input and one output.")
         if self.pad is not None and not -1 <= self.pad <= 1:
@@ -112,6 +117,16 @@ class Program:
         return found
 
     @property
+    def output_nodes(self) -> int:
+        """How many nodes have outputs."""
+        return self.length if self.output_length is None else self.output_length
+
+    @property
+    def span(self) -> int:
+        """How many nodes have inputs or outputs: the length of the compiled model."""
+        return max(self.length, self.output_nodes)
+
+    @property
     def slots(self) -> int:
         """The most words that a node receives in one round."""
         return max((len(round_.receive) for round_ in self.rounds), default=0)
@@ -135,18 +150,18 @@ class Program:
             "numbers of nodes.",
         )
         require(
-            self.length == after.length and len(self.outputs) == len(after.inputs),
-            f"'{self.name}' gives {self.length} × {len(self.outputs)} numbers and '{after.name}' takes "
+            self.output_nodes == after.length and len(self.outputs) == len(after.inputs),
+            f"'{self.name}' gives {self.output_nodes} × {len(self.outputs)} numbers and '{after.name}' takes "
             f"{after.length} × {len(after.inputs)}.",
         )
         # `after` expects zeros beyond the length, and may change one of two inputs that are one output here.
-        direct = self.nodes == self.length and len(set(self.outputs)) == len(self.outputs)
+        direct = self.nodes == after.length and len(set(self.outputs)) == len(self.outputs)
         names = self._names(after, dict(zip(after.inputs, self.outputs, strict=True)) if direct else {})
         rounds = tuple(round_.renamed(names) for round_ in after.rounds)
         constants = {names[name]: values for name, values in after.constants.items()}
         if not direct:
             outside = _free("outside", {*self.registers, *_slots(self), *names.values()})
-            constants[outside] = tuple(float(node >= self.length) for node in range(self.nodes))
+            constants[outside] = tuple(float(node >= after.length) for node in range(self.nodes))
             handed = {
                 names[to]: gate(word(name), shut=word(outside))
                 for to, name in zip(after.inputs, self.outputs, strict=True)
@@ -161,6 +176,7 @@ class Program:
             rounds=self.rounds + rounds,
             inputs=self.inputs,
             outputs=tuple(names[name] for name in after.outputs),
+            output_length=after.output_nodes if self.output_length or after.output_length else None,
             constants=dict(self.constants) | constants,
             pad=None,
             # numbers of `after` on a grid come from numbers on it; by name, they would be other inputs

@@ -27,6 +27,8 @@ def to_json(program: Program) -> str:
         for round_ in program.rounds
     ]
     fields["constants"] = dict(program.constants)
+    if program.output_length is None:
+        del fields["output_length"]  # as files were before programs had one
     if not made_by_library(program):
         fields["recipe"] = None  # changed since the library made it: it is no longer the library's
     return json.dumps(fields, separators=(",", ":"), default=_plain)

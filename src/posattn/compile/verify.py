@@ -15,6 +15,7 @@ from posattn.compile.error_bound import DOMAIN, Promise, promise
 from posattn.compile.expressions import Array
 from posattn.compile.input_ranges import Domain, largest_bound
 from posattn.compile.interpreter import run
+from posattn.compile.lengths import model_outputs
 from posattn.compile.lowering.floats import NUMPY
 from posattn.compile.program import Program
 from posattn.compile.verify_inputs import (
@@ -150,7 +151,7 @@ def relative_errors(
     floor: float = 0.0,
 ) -> Array:
     """Every sample's largest error beyond `floor`, relative to `scale`, or else to the sample's largest input."""
-    outputs = model(torch.from_numpy(inputs)).numpy().astype(np.longdouble)
+    outputs = model_outputs(program, model, torch.from_numpy(inputs)).numpy().astype(np.longdouble)
     exact = inputs.astype(np.longdouble)
     errors = np.abs(outputs - run(program, exact)).max(axis=(1, 2))
     if program.oracle is not None:
@@ -171,7 +172,8 @@ def shorter_errors(
     """The same for shorter samples; the values that fill them up count as inputs."""
     assert program.oracle is not None
     whole = filled(program, domain, inputs)
-    outputs = model(torch.from_numpy(whole)).numpy()[:, : inputs.shape[1]].astype(np.longdouble)
+    outputs = model_outputs(program, model, torch.from_numpy(whole)).numpy().astype(np.longdouble)
+    outputs = outputs[:, : inputs.shape[1]] if program.output_length is None else outputs
     exact = inputs.astype(np.longdouble)
     expected = np.asarray(program.oracle(exact if len(program.inputs) > 1 else exact[:, :, 0])).reshape(outputs.shape)
     return _relative(np.abs(outputs - expected).max(axis=(1, 2)) - floor, whole, scale)

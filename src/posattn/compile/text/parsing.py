@@ -78,6 +78,8 @@ def _header(found: _Lines) -> dict[str, Any]:
     for key in ("inputs", "outputs", "permutations", "registers"):
         for reader in found.header.get(key, []):
             fields[key] = reader.names("a register")
+    for reader in found.header.get("output_length", []):
+        fields["output_length"] = reader.whole("a whole number")
     for reader in found.header.get("pad", []):
         fields["pad"] = reader.number("a number")
     if "grid" in found.header:

@@ -21,6 +21,8 @@ def printed(fields: Mapping[str, Any]) -> str:
     for key in ("registers", "inputs", "outputs", "permutations"):
         if fields[key]:
             lines.append(f"{key} {', '.join(map(shown_name, fields[key]))}")
+    if fields["output_length"] is not None:
+        lines.append(f"output_length {fields['output_length']}")
     if fields["pad"] is not None:
         lines.append(f"pad {shown_number(fields['pad'])}")
     if isinstance(fields["grid"], Mapping):
