@@ -5,6 +5,7 @@ outputs are in proportion to inputs, f(c·x) = c·f(x), it is relative to the la
 otherwise to the domain (its largest bound, where inputs differ in theirs).
 """
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
@@ -18,6 +19,7 @@ from posattn.compile.lowering.constant_products import expand_products
 from posattn.compile.lowering.floats import Numbers
 from posattn.compile.lowering.register_errors import first_state, register_errors
 from posattn.compile.program import Program
+from posattn.errors import require
 
 LARGEST_INPUT = "the largest input"
 DOMAIN = "the domain"
@@ -41,6 +43,11 @@ def promise(program: Program, domain: Domain, dtype: torch.dtype) -> Promise:
         return max(float(last.errors[name][: program.output_nodes].max()) for name in program.outputs)
 
     bound = error(Numbers(dtype, underflow=False)) / largest_bound(domain)
+    require(
+        math.isfinite(bound),
+        f"program '{program.name}': a sum has so many terms that rounding in {dtype} could take all of its digits. "
+        "Compute it over several rounds, or in torch.float64.",
+    )
     floor = 2 * error(Numbers(dtype, rounding=False))  # twice: small numbers are rounded on their way, too
     # a sample far below the domain in one input need not be so in another
     along = in_proportion(expanded) and not isinstance(domain, Mapping)

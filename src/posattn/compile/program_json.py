@@ -16,7 +16,7 @@ from posattn.compile.rounds import Round
 from posattn.errors import PosattnError, kind_of, require
 
 #: Parts of this size and above are written once per round, however often they are used.
-SHARED_FROM = 1000
+SHARED_FROM = 200
 
 
 def to_json(program: Program) -> str:
@@ -148,7 +148,8 @@ def _unpacked(packed: list[Any], shared: Sequence[Expression]) -> Expression:
         return Call(called, FUNCTIONS[called], tuple(_unpacked(argument, shared) for argument in arguments))
     fields = dataclasses.fields(KINDS[name])
     made = KINDS[name](*(_field(field.type, value, shared) for field, value in zip(fields, held, strict=True)))
-    require(not isinstance(made, Positive | Equal) or made.grid > 0, f"{made}: its grid is not above 0.")
+    if isinstance(made, Positive | Equal) and not made.grid > 0:
+        raise PosattnError(f"{made}: its grid is not above 0.")
     return made
 
 

@@ -17,6 +17,8 @@ from posattn.compile.expressions import Call, Constant, Product, Relu, Scaled, S
 from posattn.compile.expressions.known_functions import FUNCTIONS
 from posattn.compile.program_text import read_program
 
+#: Without the checks of annotations, which take longer than all the rest here.
+pytestmark = pytest.mark.usefixtures("as_users_run_it")
 EXAMPLES = Path(__file__).parents[3] / "examples"
 
 
@@ -96,7 +98,7 @@ def grown(spec):
     return KINDS[kind](*(grown(part) if isinstance(part, tuple) else part for part in parts))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(st.recursive(LEAVES, _extended, max_leaves=12))
 def test_any_expression_is_read_back_as_it_was_printed(spec):
     """Constants where a number would mean something else, nested sums and products, numbers to the last digit."""
@@ -104,7 +106,7 @@ def test_any_expression_is_read_back_as_it_was_printed(spec):
     assert Program.parse(str(program)) == program
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.integers(0, 10**6))
 def test_any_program_is_read_back_as_it_was_printed(seed):
     program = trees.any_case(seed).program
@@ -114,7 +116,7 @@ def test_any_program_is_read_back_as_it_was_printed(seed):
 ENTRIES = st.lists(st.sampled_from([0, 1, 2, 3, None]), min_size=1, max_size=6)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(ENTRIES, st.integers(1, 20), st.integers(0, 12), st.sampled_from([1, -1]))
 def test_any_table_and_any_constant_is_read_back_as_it_was_printed(some, times, up, step):
     counted = list(range(up))[::step]
@@ -322,7 +324,6 @@ WRONG = {
 }  # fmt: skip
 
 
-@pytest.mark.usefixtures("as_users_run_it")
 @pytest.mark.parametrize(("text", "said"), WRONG.values(), ids=WRONG)
 def test_what_is_wrong_is_said_with_its_place(text, said):
     with pytest.raises(PosattnError, match=said):

@@ -16,11 +16,11 @@ from posattn.errors import PosattnError, require
 
 Number = int | float | np.number[Any]
 Array = np.ndarray[Any, np.dtype[Any]]
-#: Parts of an expression with more parts than this are shown as "…".
+#: Expressions with more parts than this are shown as "…".
 MOST_SHOWN = 1000
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Expression(Refusing):
     """A value at every node. Built by operators and by the functions of `posattn.compile.expressions.functions`."""
 
@@ -69,6 +69,10 @@ class Expression(Refusing):
             object.__setattr__(self, "_hash", known)
         return known
 
+    def __repr__(self) -> str:
+        shown = zip(self.__dataclass_fields__, self._fields(), strict=True) if self._size <= MOST_SHOWN else ()
+        return f"{type(self).__name__}({', '.join(f'{name}={held!r}' for name, held in shown) or '…'})"
+
     @property
     def _size(self) -> int:
         """How many parts it has when written out; kept once it is known."""
@@ -90,7 +94,7 @@ class Expression(Refusing):
         return self
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Word(Expression):
     """A register or a received word, by name."""
 
@@ -100,7 +104,7 @@ class Word(Expression):
         return self.name
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Constant(Expression):
     value: float
 
@@ -108,7 +112,7 @@ class Constant(Expression):
         return f"{self.value:g}"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Sum(Expression):
     terms: tuple[Expression, ...]
 
@@ -117,7 +121,7 @@ class Sum(Expression):
         return f"({text.replace('+ -', '− ')})"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Scaled(Expression):
     factor: float
     of: Expression
@@ -126,7 +130,7 @@ class Scaled(Expression):
         return f"-{_shown(self.of)}" if self.factor == -1 else f"{self.factor:g}·{_shown(self.of)}"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Product(Expression):
     """The product of two values. It compiles where one of them is constant at every node."""
 
@@ -137,7 +141,7 @@ class Product(Expression):
         return f"{_shown(self.one)}·{_shown(self.other)}"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Relu(Expression):
     of: Expression
 
@@ -145,7 +149,7 @@ class Relu(Expression):
         return f"relu({_shown(self.of)})"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Minimum(Expression):
     one: Expression
     other: Expression
@@ -154,7 +158,7 @@ class Minimum(Expression):
         return f"min({_shown(self.one)}, {_shown(self.other)})"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Maximum(Expression):
     one: Expression
     other: Expression
@@ -163,7 +167,7 @@ class Maximum(Expression):
         return f"max({_shown(self.one)}, {_shown(self.other)})"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Gate(Expression):
     """`of` where `shut` is 0, and 0 where it is 1 or more."""
 
@@ -174,7 +178,7 @@ class Gate(Expression):
         return f"gate({_shown(self.of)}, shut={_shown(self.shut)})"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Select(Expression):
     """`one` where the bit is 1, `zero` where it is 0. `unless` is the bit's complement, which may save a layer."""
 
@@ -187,7 +191,7 @@ class Select(Expression):
         return f"({_shown(self.one)} if {_shown(self.bit)} else {_shown(self.zero)})"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Exchange(Expression):
     """min(own, other) where the bit `upper` is 0, max(own, other) where it is 1; `lower` as in `Select`."""
 
@@ -200,7 +204,7 @@ class Exchange(Expression):
         return f"(max if {_shown(self.upper)} else min)({_shown(self.own)}, {_shown(self.other)})"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Positive(Expression):
     """1 where `of` is at least `grid`, 0 where it is at most 0; nothing may lie in between."""
 
@@ -211,7 +215,7 @@ class Positive(Expression):
         return f"[{_shown(self.of)} > 0]"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Equal(Expression):
     """1 where `one` equals `other`, 0 where they lie at least `grid` apart; nothing may lie in between."""
 
@@ -223,7 +227,7 @@ class Equal(Expression):
         return f"[{_shown(self.one)} = {_shown(self.other)}]"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Call(Expression):
     """A function that is not piecewise linear, of NumPy arrays."""
 
