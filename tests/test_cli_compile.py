@@ -370,6 +370,20 @@ def test_programs_show_a_text_that_compile_takes(run, tmp_path):
     assert "found 'letf', expected a register or a slot; did you mean 'left'?" in told
 
 
+def test_a_program_in_a_text_file_is_traced(run, tmp_path):
+    (tmp_path / "two.pos").write_text('program two\nlength 2\nround "swap"\n  other <- x of i xor 1\n  x = other')
+    shown = run("trace", "two.pos", 7, 8).out.splitlines()
+    assert "round 1: swap" in shown
+    assert shown[-1].split() == ["output", "8", "7"]
+    for wrong, said in {
+        ("two.pos", 7): "the program in 'two.pos' takes 2 of them",
+        ("two.pos", "7:1", "8:1"): "'two' takes x for every node",
+        ("two.pos", 7, 8, "--option", "a=1"): "is written out. Leave it out",
+        ("none.pos", 7): "'none.pos' cannot be read as the text of a program",
+    }.items():
+        assert said in one_line(run("trace", *wrong))
+
+
 def test_inputs_may_have_a_domain_each(run, tmp_path):
     text = "program p\nlength 3\ninputs x, flag\ngrid flag = 1\nround\n  x = gate(x, shut=positive(flag))"
     (tmp_path / "gated.pos").write_text(text)
