@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ x, flag = word("x"), word("flag")
 
 def gated(**changed) -> Program:
     """x where the flag, a whole number, is at most 0."""
-    held = {
+    held: dict[str, Any] = {
         "name": "gated", "length": 3, "nodes": 3, "registers": ("x", "flag"), "inputs": ("x", "flag"),
         "rounds": (Round(update={"x": gate(x, shut=positive(flag))}),), "grid": {"flag": 1}, "pad": 1.0,
     }  # fmt: skip
@@ -74,6 +75,7 @@ def test_the_bound_is_that_of_the_box_of_inputs():
     assert one.bound == pytest.approx(2.0**-24 * 16 / 8, rel=0.01)
     assert two.bound == pytest.approx(2.0**-24 * 8.5 / 8, rel=0.01)
     assert two.holds
+    assert two.bound is not None
     assert 0 < two.error <= two.bound
 
 
@@ -149,12 +151,12 @@ def test_a_domain_by_name_names_every_input_once(domain, said):
 
 
 def test_a_permutation_has_a_range_of_its_own():
-    fetch = library.get("fetch", 3)
-    made = compile(fetch, domain={"x": 5.0}).verify(samples=8)
+    ordered = gated(permutations=("flag",), grid=None, pad=None, rounds=(Round(update={"x": x + flag}),))
+    made = compile(ordered, domain={"x": 5.0}).verify(samples=8)
     assert made.certificate is not None
     assert made.certificate.holds
     with pytest.raises(PosattnError, match="holds a permutation, which has a range of its own"):
-        compile(fetch, domain={"x": 5.0, "from": 2.0})
+        compile(ordered, domain={"x": 5.0, "flag": 2.0})
 
 
 @pytest.mark.usefixtures("as_users_run_it")

@@ -1,6 +1,7 @@
 """Programs with more or fewer outputs than inputs, interpreted, compiled, saved and composed, against NumPy."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,7 +19,7 @@ def histogram(length: int = 5, bins: int = 3, **changed) -> Program:
     slots = [f"s{j}" for j in range(length)]
     counted = sum((equal(word(slot), word("place")) for slot in slots[1:]), equal(word("s0"), word("place")))
     tables = {slot: reads("x", [j] * nodes) for j, slot in enumerate(slots)}
-    held = {
+    held: dict[str, Any] = {
         "name": "histogram",
         "length": length,
         "nodes": nodes,

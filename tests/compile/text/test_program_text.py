@@ -26,9 +26,10 @@ def without_oracle(program: Program) -> Program:
     return dataclasses.replace(program, oracle=None)
 
 
-def updating(expression: tree.Expression, **fields) -> Program:
-    held = {"name": "p", "length": 2, "nodes": 2, "registers": ("x", "y", "b"), "inputs": ("x", "y", "b")}
-    return Program(**(held | {"rounds": (Round(update={"x": expression}),)} | fields))
+def updating(expression: tree.Expression) -> Program:
+    names = ("x", "y", "b")
+    round_ = Round(update={"x": expression})
+    return Program(name="p", length=2, nodes=2, registers=names, inputs=names, rounds=(round_,))
 
 
 def update_of(text: str) -> tree.Expression:
