@@ -1,6 +1,7 @@
 """The compiler's commands: programs, compile, verify, trace and run-model; what they print and refuse, how they end."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from typer.testing import CliRunner
 import posattn
 from command_line import Ended, runner
 from posattn import cli
-from posattn.compile import compile, library, load
+from posattn.compile import Program, compile, library, load
 from posattn.compile.lowering import lower
 
 pytestmark = pytest.mark.usefixtures("as_users_run_it")
@@ -344,10 +345,62 @@ def test_a_command_without_its_arguments_says_which_is_missing(run, command):
     assert "Missing argument" in ended.err
 
 
-def test_the_length_of_compile_has_no_default(run):
-    ended = run("compile", "sort")
-    assert ended.code == 2
-    assert "Missing option '--length'" in ended.err
+def test_the_length_of_a_library_program_has_no_default(run):
+    assert "'sort' needs its length: posattn compile sort --length 16" in one_line(run("compile", "sort"))
+
+
+def test_programs_show_a_text_that_compile_takes(run, tmp_path):
+    shown = run("programs", "--show", "cumsum", "--length", 5)
+    assert Program.parse(shown.out) == replace(library.get("cumsum", 5), oracle=None)
+    (tmp_path / "mine.pos").write_text(shown.out)
+    ended = run("compile", "mine.pos", "--domain", 10)
+    assert (ended.code, ended.err) == (0, "")
+    assert "against the interpreter and NumPy" in ended.out
+    assert ended.out.splitlines()[-1] == "written: mine.safetensors"
+    assert load(tmp_path / "mine.safetensors").program.recipe == {"name": "cumsum", "length": 5}
+    assert run("compile", "mine.pos", "--length", 5).code == 0
+    for wrong, said in {
+        ("--length", 6): "--length 6: the program in 'mine.pos' has length 5",
+        ("--option", "a=1"): "--option a=1: the program in 'mine.pos' is written out",
+    }.items():
+        assert said in one_line(run("compile", "mine.pos", *wrong))
+    (tmp_path / "mine.pos").write_text(shown.out.replace("+ left", "+ letf"))
+    told = one_line(run("compile", "mine.pos"))
+    assert told.startswith("posattn: 'mine.pos': line ")
+    assert "found 'letf', expected a register or a slot; did you mean 'left'?" in told
+
+
+def test_a_program_in_a_text_file_is_traced(run, tmp_path):
+    (tmp_path / "two.pos").write_text('program two\nlength 2\nround "swap"\n  other <- x of i xor 1\n  x = other')
+    shown = run("trace", "two.pos", 7, 8).out.splitlines()
+    assert "round 1: swap" in shown
+    assert shown[-1].split() == ["output", "8", "7"]
+    for wrong, said in {
+        ("two.pos", 7): "the program in 'two.pos' takes 2 of them",
+        ("two.pos", "7:1", "8:1"): "'two' takes x for every node",
+        ("two.pos", 7, 8, "--option", "a=1"): "is written out. Leave it out",
+        ("none.pos", 7): "'none.pos' cannot be read as the text of a program",
+    }.items():
+        assert said in one_line(run("trace", *wrong))
+
+
+def test_inputs_may_have_a_domain_each(run, tmp_path):
+    text = "program p\nlength 3\ninputs x, flag\ngrid flag = 1\nround\n  x = gate(x, shut=positive(flag))"
+    (tmp_path / "gated.pos").write_text(text)
+    ended = run("compile", "gated.pos", "--domain", "x=1000,flag=1")
+    assert (ended.code, ended.err) == (0, "")
+    assert "inputs in ±1000 for x and ±1 for flag on grids of 1 for flag: holds." in ended.out
+    made = load(tmp_path / "gated.safetensors")
+    assert made(torch.tensor([[[7.5, 1], [8, 0], [9, -1]]]))[0, :, 0].tolist() == [0.0, 8.0, 9.0]
+    for wrong, said in {
+        "x=1000": "domain says nothing of input flag",
+        "x=1,y=2": "unknown input in domain 'y'",
+        "x=1,flag=a": "--domain x=1,flag=a: write a number, as 1000, or one per input",
+        "x=1,x=2": "'x' is there twice",
+        "wide": "--domain wide: write a number",
+        "x=0,flag=1": "domain['x']=0.0: inputs lie in ±domain",
+    }.items():
+        assert said in one_line(run("compile", "gated.pos", "--domain", wrong))
 
 
 @pytest.mark.parametrize(

@@ -317,6 +317,7 @@ CALLS: dict[str, Callable[[], Arguments]] = {
     "compile.Compiled.verify": lambda: {"self": sorter(), "samples": 1},
     "compile.Compiled.save": lambda: {"self": sorter(), "path": "sorter.safetensors"},
     "compile.Program": program,
+    "compile.Program.parse": lambda: {"self": Program, "text": str(Program(**program()))},
     "compile.Program.then": lambda: {"self": Program(**program()), "after": Program(**program())},
     "compile.Round": lambda: {"update": {"x": word("x")}},
     "compile.absolute": lambda: {"value": word("x")},

@@ -40,6 +40,7 @@ ELSE: dict[tuple[str, str], dict[str, Any]] = {
     ("resources", "nodes"): {"--nodes": "4"},
     ("resources", "layers"): {"--nodes": "4"},
     ("bounds", "scales"): LINES["bounds"] | {"--task": "sort"},
+    ("programs", "length"): {"--show": "sort"},
     ("run", "changes"): LINES["run"] | {"study": "ood-scale", "--task": "sum"},
 }
 
@@ -51,6 +52,7 @@ FINE: dict[tuple[str, str], set[str]] = {
     ("*", "seed"): {"0"},
     ("score", "seed"): {"-1", "99999999999999999999"},
     ("train", "scales"): {"99999999999999999999"},
+    ("compile", "domain"): {"10000"},
     ("compile", "out"): {"empty.safetensors"},  # a file, which is replaced
     ("new", "name"): {"my-firts"},  # a name of one's own
 }
@@ -75,7 +77,10 @@ EXTRA: dict[tuple[str, str], list[str]] = {
     ("run", "option"): ["kappa", "kapa=1", "query_scale=1e308", "query_scale=nan", "query=smu"],
     ("compile", "option"): ["route", "rout=grid", "length=3"],
     ("compile", "length"): ["1000000000"],
-    ("compile", "domain"): ["0", "-1", "1e-300", "1e300"],
+    ("compile", "domain"): ["", "wide", "0", "-1", "1e-300", "1e300", "y=1", "x=", "x=1,x=2", "nan"],
+    ("compile", "program"): ["none.pos", "studied/none.pos", ".pos"],
+    ("programs", "show"): ["", "srot"],
+    ("programs", "length"): ["0", "-1", "1000000000"],
     ("trace", "option"): ["route", "rout=grid"],
     ("trace", "values"): ["x", "nan", "1:2", "inf"],
     ("run-model", "values"): ["x", "nan", "1:2", "99999"],

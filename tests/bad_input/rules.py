@@ -59,6 +59,7 @@ FINE: dict[tuple[str, str], set[str]] = {
     ("published.losses", "*"): {"misspelt"},
     # what is described in JSON, and what is shown of it
     ("*.from_json", "text"): {"misspelt"},
+    ("compile.Program.parse", "text"): {"misspelt"},  # in the program's name
     # matrices may have leading axes, losses those of replicas; a diverged model is scored as it is
     ("theory.norms.*", "weight"): {"another axis"},
     ("tasks.*.loss", "*"): {"NaN"},

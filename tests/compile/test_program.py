@@ -166,8 +166,8 @@ def test_places_outside_the_language_are_all_listed():
     ]
 
 
-def test_programs_print_as_text():
-    assert str(program()).splitlines() == [
+def test_a_summary_cuts_long_tables_short():
+    assert program().summary().splitlines() == [
         "program p: 3 nodes, length 2, 1 round",
         "  registers x, y, c; in x; out y",
         "  round 1: add",
@@ -175,8 +175,8 @@ def test_programs_print_as_text():
         "    y = (x + s)",
     ]
     mixed = program(rounds=(Round(receive={"s": ((1, "x"), (0, "c"), None)}, update={"y": x}),))
-    assert "    s ← x@1 c@0 –" in str(mixed).splitlines()
-    assert "    left ← x of – 0 1 2 3 4 5 6 7 8 9 10 …" in str(library.cumsum(16)).splitlines()
+    assert "    s ← x@1 c@0 –" in mixed.summary().splitlines()
+    assert "    left ← x of – 0 1 2 3 4 5 6 7 8 9 10 …" in library.cumsum(16).summary().splitlines()
 
 
 def test_composed_library_programs_equal_numpy():

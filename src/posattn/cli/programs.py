@@ -1,6 +1,7 @@
 """Programs: list them, compile them, verify what was compiled."""
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -12,11 +13,18 @@ from posattn.cli.app import LARGEST, Json, Plugin, app, pairs, path, plain
 from posattn.errors import PosattnError, unknown
 
 if TYPE_CHECKING:
-    from posattn.compile import Compiled
+    from posattn.compile import Compiled, Program
 
 
 @app.command("programs")
-def list_programs(plugin: Plugin = None, as_json: Json = False) -> None:
+def list_programs(
+    show: Annotated[
+        str | None, typer.Option(metavar="PROGRAM", help="Print a program as text, to start a FILE.pos from.")
+    ] = None,
+    length: Annotated[int, typer.Option(help="How many numbers the program that is shown works on.")] = 8,
+    plugin: Plugin = None,
+    as_json: Json = False,
+) -> None:
     """List the parallel programs that can be compiled to exact weights, with their cost at length 8.
 
     In Python: posattn.compile.compile(posattn.compile.library.get("sort", 16)).
@@ -25,6 +33,11 @@ def list_programs(plugin: Plugin = None, as_json: Json = False) -> None:
     from posattn.compile import compile, library
 
     plugins.load_all(plugin)
+    if show is not None:
+        plugins.provide("programs", show)
+        found = str(library.get(show, length))
+        print(json.dumps({"program": show, "text": found}) if as_json else found)
+        return
     rows: list[dict[str, Any]] = []
     for name, build in library.PROGRAMS.items():
         made = compile(library.get(name, 8))
@@ -55,44 +68,90 @@ def list_programs(plugin: Plugin = None, as_json: Json = False) -> None:
 
 @app.command("compile")
 def compile_program(
-    program: Annotated[str, typer.Argument(help="A program, as in `posattn programs`.")],
-    length: Annotated[int, typer.Option(help="How many numbers it works on.")],
-    domain: Annotated[float, typer.Option(help="Inputs lie in ± this.")] = 1000.0,
+    program: Annotated[
+        str, typer.Argument(metavar="PROGRAM|FILE.pos", help="A program, as in `posattn programs`, or a text file.")
+    ],
+    length: Annotated[
+        int | None, typer.Option(help="How many numbers it works on; a text file says it itself.")
+    ] = None,
+    domain: Annotated[str, typer.Option(help="Inputs lie in ± this; x=1000,flag=1 for each of several.")] = "1000",
     dtype: Annotated[str, typer.Option(help="float32 or float64.")] = "float32",
     option: Annotated[
         list[str] | None, typer.Option(help="An option of the program, as operation=min or route=grid; repeatable.")
     ] = None,
     out: Annotated[
-        str | None, typer.Option(help="File to write; default: PROGRAM-LENGTH.safetensors.", callback=path)
+        str | None,
+        typer.Option(help="File to write; default: PROGRAM-LENGTH.safetensors or FILE.safetensors.", callback=path),
     ] = None,
     plugin: Plugin = None,
     as_json: Json = False,
 ) -> None:
     """Compile a parallel program to the weights of a positional Transformer, verify it, and save both.
 
-    Example: posattn compile sort --length 16 --domain 1000 --out sort16.safetensors
+    Examples: posattn compile sort --length 16 --domain 1000 --out sort16.safetensors; posattn compile mine.pos
     """
     import torch
 
     from posattn import compile as compiler
     from posattn import plugins
-    from posattn.compile.programs.size_limits import check_memory
 
     plugins.load_all(plugin)
-    plugins.provide("programs", program)
     dtypes = {"float32": torch.float32, "float64": torch.float64}
     if dtype not in dtypes:
         raise unknown("dtype", dtype, dtypes)
-    options = program_options(option or [])
-    if program in compiler.library.OURS and length >= 1:
-        check_memory(program, length, str(options.get("route", "sort")))
-    found = compiler.library.get(program, length, **options)
-    made = compiler.compile(found, domain=domain, dtype=dtypes[dtype]).verify()
+    if program.endswith(".pos"):
+        found, name = _from_text(program, length, option), Path(program).stem
+    else:
+        found, name = _from_library(program, length, program_options(option or [])), f"{program}-{length}"
+    made = compiler.compile(found, domain=_domain(domain), dtype=dtypes[dtype]).verify()
     assert made.certificate is not None
-    file = out or f"{program}-{length}.safetensors"
+    file = out or f"{name}.safetensors"
     if made.certificate.holds:  # what fails is not written
         made.save(file)
     _print_certificate(made, as_json, file if made.certificate.holds else None)
+
+
+def _domain(text: str) -> float | dict[str, float]:
+    """1000, or x=1000,flag=1."""
+    if "=" not in text:
+        return _bound(text, text)
+    named = [part.partition("=") for part in text.split(",")]
+    for name, _, _ in named:
+        if [other for other, _, _ in named].count(name) > 1:
+            raise PosattnError(f"--domain {text}: '{name}' is there twice. Give each input one bound.")
+    return {name.strip(): _bound(value, text) for name, _, value in named}
+
+
+def _bound(value: str, text: str) -> float:
+    try:
+        return float(value)
+    except ValueError:
+        raise PosattnError(f"--domain {text}: write a number, as 1000, or one per input, as x=1000,flag=1.") from None
+
+
+def _from_text(file: str, length: int | None, option: list[str] | None) -> "Program":
+    """The program in a text file, which says its length itself."""
+    from posattn.compile.program_text import read_program
+
+    if option:
+        raise PosattnError(f"--option {option[0]}: the program in '{file}' is written out. Leave it out.")
+    found = read_program(path(file) or file)
+    if length not in (None, found.length):
+        raise PosattnError(f"--length {length}: the program in '{file}' has length {found.length}. Leave it out.")
+    return found
+
+
+def _from_library(name: str, length: int | None, options: dict[str, Any]) -> "Program":
+    from posattn import plugins
+    from posattn.compile import library
+    from posattn.compile.programs.size_limits import check_memory
+
+    plugins.provide("programs", name)
+    if length is None:
+        raise PosattnError(f"'{name}' needs its length: posattn compile {name} --length 16. (Text files end in .pos.)")
+    if name in library.OURS and length >= 1:
+        check_memory(name, length, str(options.get("route", "sort")))
+    return library.get(name, length, **options)
 
 
 def program_options(given: list[str]) -> dict[str, Any]:

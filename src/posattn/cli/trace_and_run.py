@@ -36,7 +36,8 @@ def _rows(values: list[str]) -> list[list[float]]:
 @app.command("trace", context_settings=NUMBERS)
 def trace_program(
     program: Annotated[
-        str, typer.Argument(metavar="PROGRAM|FILE", help="A program, as in `posattn programs`, or a compiled file.")
+        str,
+        typer.Argument(metavar="PROGRAM|FILE", help="A program, as in `posattn programs`, a .pos or a compiled file."),
     ],
     values: Values,
     option: Annotated[list[str] | None, typer.Option(help="An option of the program; repeatable.")] = None,
@@ -55,7 +56,9 @@ def trace_program(
     from posattn.files import write_whole
 
     plugins.load_all(plugin)
-    if program in library.PROGRAMS or not _is_file(program):
+    if program.endswith(".pos"):
+        made, rows = _text_input(program, values, option)
+    elif program in library.PROGRAMS or not _is_file(program):
         made, rows = _library_input(program, values, program_options(option or []))
     else:
         if option:
@@ -72,17 +75,33 @@ def trace_program(
 
 def _library_input(name: str, values: list[str], options: dict[str, Any]) -> "tuple[Program, np.ndarray]":
     """A library program as long as its input, and the input; one row per node, one column per register."""
+    from posattn.compile import library
+
+    return _checked_input(library.get(name, len(_rows(values)), **options), values)
+
+
+def _text_input(file: str, values: list[str], option: list[str] | None) -> "tuple[Program, np.ndarray]":
+    """The program of a text file, and an input of its whole length."""
+    from posattn.compile.program_text import read_program
+
+    if option:
+        raise PosattnError(f"--option {option[0]}: the program in '{file}' is written out. Leave it out.")
+    made = read_program(path(file) or file)
+    if len(values) != made.length:
+        raise PosattnError(f"the values {' '.join(values)}: the program in '{file}' takes {made.length} of them.")
+    return _checked_input(made, values)
+
+
+def _checked_input(made: "Program", values: list[str]) -> "tuple[Program, np.ndarray]":
     import numpy as np
     import torch
 
-    from posattn.compile import library
     from posattn.compile.domain import check_kinds
 
     rows = np.array(_rows(values))
-    made = library.get(name, len(rows), **options)
     if rows.shape[1] != len(made.inputs):
         named = ":".join(made.inputs)
-        raise PosattnError(f"the values {' '.join(values)}: '{name}' takes {named} for every node.")
+        raise PosattnError(f"the values {' '.join(values)}: '{made.name}' takes {named} for every node.")
     check_kinds(made, torch.from_numpy(rows)[None], torch.float64)
     return made, rows
 

@@ -48,6 +48,17 @@ def numbers(name: str, value: Any) -> dict[str, tuple[float, ...]]:
     }
 
 
+def grids(value: Any) -> float | dict[str, float] | None:
+    """What was passed as `grid`: None, a number, or a number for some of the inputs."""
+    if isinstance(value, Mapping):
+        for name, step in value.items():
+            require(isinstance(name, str), f"grid={value!r}: map inputs to their grids, as {{'key': 0.5}}.")
+            check_grid_and_oracle(step, None)
+        return {name: float(step) for name, step in value.items() if step is not None} or None
+    check_grid_and_oracle(value, None)
+    return None if value is None else float(value)
+
+
 def check_grid_and_oracle(grid: float | None, oracle: Any) -> None:
     if grid is not None:
         found = number("grid", grid)

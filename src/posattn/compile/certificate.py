@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from posattn.compile.input_ranges import Domain, largest_bound, shown_domain, shown_grid
 from posattn.errors import PosattnError, require
 
 
@@ -17,8 +18,8 @@ class Certificate:
 
     program: str
     length: int
-    domain: float  # inputs lie in ± this …
-    grid: float | None  # … and on this grid
+    domain: Domain  # inputs lie in ± this, or each in ± its own …
+    grid: float | Mapping[str, float] | None  # … and on this grid, or each on its own
     dtype: str
     random: int
     adversarial: int
@@ -67,20 +68,20 @@ class Certificate:
             raise PosattnError(f"not a certificate ({error}): {text!r:.60}. Certificate.to_json writes one.") from None
 
     def __str__(self) -> str:
+        within = shown_domain(self.domain) + shown_grid(self.grid)
         tried = f"{self.random} random, {self.adversarial} adversarial, {self.exhaustive} exhaustive and {self.climbed}"
-        grid = f" on a grid of {self.grid:g}" if self.grid else ""
         verdict = "holds" if self.holds else f"FAILS, first at input {_shown(self.counterexample)}"
         if self.counterexample is None and not self.compiled:
             verdict = "unknown: the weights are not those that the compiler makes, and its bound is not about them"
         if self.counterexample is None and self.bound is None:
             verdict = "fitted, so that only its error is known"
         bound = f"; no input exceeds {self.bound:.2g}" if self.bound is not None else ""
-        if self.floor > 2.0**-60 * self.domain:
+        if self.floor > 2.0**-60 * largest_bound(self.domain):
             bound += f" by more than {self.floor:.2g}, what numbers too small for {self.dtype} can amount to"
         fits = "".join(f"; {name} fitted to {error:.2g}" for name, error in self.fits)
         shorter = f" {self.shorter} shorter inputs were tried too." if self.shorter else ""
         return (
-            f"{self.program}, length {self.length}, {self.dtype}, inputs in ±{self.domain:g}{grid}: {verdict}.\n"
+            f"{self.program}, length {self.length}, {self.dtype}, inputs in {within}: {verdict}.\n"
             f"{tried} searched inputs, against {' and '.join(self.against)}: largest error {self.error:.3g} of "
             f"{self.relative_to}{bound}{fits}.{shorter}"
         )

@@ -11,11 +11,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from posattn.checks import instance, real, whole
+from posattn.checks import instance, whole
 from posattn.checks import path as checked_path
 from posattn.compile import program_json as serial
 from posattn.compile.certificate import Certificate, fingerprint, has_digest
 from posattn.compile.domain import check_inputs
+from posattn.compile.input_ranges import Domain, checked_domain, named_bounds, shown_domain
+from posattn.compile.lengths import model_outputs
 from posattn.compile.lowering.fits import Fitted, errors_of, fits_from_json
 from posattn.compile.lowering.floats import NUMPY
 from posattn.compile.lowering.lower import lower
@@ -40,7 +42,7 @@ class Compiled(Pretrained):
 
     program: Program
     model: ExactPositionalTransformer
-    domain: float
+    domain: Domain
     encoding: str
     registers: tuple[str, ...]  # dimension r of the state holds register r
     fits: tuple[tuple[str, float], ...] = ()  # every function that was fitted, with the largest error of its fits
@@ -51,7 +53,10 @@ class Compiled(Pretrained):
 
     @torch.no_grad()
     def __call__(self, x: Tensor) -> Tensor:
-        """(length,), (batch, length) or (batch, length, inputs), at most the compiled length; the output is like it."""
+        """(length,), (batch, length) or (batch, length, inputs), at most the compiled length; the output is like it.
+
+        A program with an `output_length` gives that many numbers, whatever it is given.
+        """
         held = next(self.model.parameters())
         tried = self.certificate
         if tried is not None and str(held.dtype) != f"torch.{tried.dtype}":
@@ -59,7 +64,9 @@ class Compiled(Pretrained):
                 f"the model is {held.dtype} and was certified in {tried.dtype}: verify it again, .verify()."
             )
         if tried is not None and tried.domain != self.domain:
-            raise PosattnError(f"the domain is {self.domain:g} and was certified as {tried.domain:g}: recompile it.")
+            raise PosattnError(
+                f"the domain is {_bare(self.domain)} and was certified as {_bare(tried.domain)}: recompile it."
+            )
         listed = isinstance(x, Tensor | np.ndarray | list | tuple)
         if not listed:
             raise PosattnError(f"the input is {x!r}: give a tensor of numbers, as torch.tensor([3.0, 1.0]).")
@@ -75,7 +82,8 @@ class Compiled(Pretrained):
         batch = batch.unsqueeze(2) if flat else batch
         length = batch.shape[1] if batch.dim() == 3 else 0
         self.check(batch)
-        y = (self.hardened or self.model)(self._filled(batch).to(held))[:, :length]
+        y = model_outputs(self.program, self.hardened or self.model, self._filled(batch).to(held))
+        y = y[:, :length] if self.program.output_length is None else y
         y = y.squeeze(2) if flat and len(self.program.outputs) == 1 else y
         return y[0] if single else y
 
@@ -181,20 +189,24 @@ class Compiled(Pretrained):
         certificate = str(self.certificate) if self.certificate is not None else "None: it was not verified."
         return self.model.architecture, (
             f"Compiled, not trained: {self.summary()}.\n\n## Certificate\n\n{certificate}\n\n"
-            f"## Program\n\n```text\n{self.program}\n```"
+            f"## Program\n\n```text\n{self.program.summary()}\n```"
         )
 
 
 def compile(
     program: Program,
     *,
-    domain: float = 1000.0,
+    domain: Domain = 1000.0,
     fit: int | None = None,
     dtype: torch.dtype = torch.float32,
 ) -> Compiled:
-    """The program as a model, not yet verified. `fit`: knots for functions from outside the language."""
+    """The program as a model, not yet verified.
+
+    `domain`: inputs lie in ± this; {"x": 1000, "flag": 1} for each by its name. `fit`: knots for functions from outside
+    the language.
+    """
     instance("program", program, Program, fix="write one as posattn.compile.Program(…), or take one from the library")
-    domain = float(real("domain", domain))
+    domain = checked_domain(program, domain)
     fit = None if fit is None else whole("fit", fit, least=2, most=1 << 16)
     try:
         lowered = lower(program, domain=domain, fit=fit, dtype=dtype)
@@ -209,6 +221,10 @@ def compile(
         fits=errors_of(lowered.fits),
         lines=lowered.fits,
     )
+
+
+def _bare(domain: Domain) -> str:
+    return shown_domain(domain).replace("±", "")
 
 
 def _certificate(header: dict[str, str], model: ExactPositionalTransformer) -> Certificate | None:
@@ -260,13 +276,15 @@ def load(path: str | os.PathLike[str]) -> Compiled:
         program = serial.from_json(header["program"])
         require(isinstance(model, ExactPositionalTransformer), "the model is not a compiled one.")
         assert isinstance(model, ExactPositionalTransformer)
-        sizes, domain = model.architecture, float(about["domain"])
+        sizes, domain = model.architecture, about["domain"]
+        domain = checked_domain(program, domain) if isinstance(domain, dict) else float(domain)
         require(
-            (sizes.length, sizes.in_dim, sizes.out_dim) == (program.length, len(program.inputs), len(program.outputs))
+            (sizes.length, sizes.in_dim, sizes.out_dim) == (program.span, len(program.inputs), len(program.outputs))
             and sizes.nodes - program.nodes in (0, 1),  # with a sink or without
             "the model does not belong to its program.",
         )
-        require(0 < domain < math.inf, f"its domain is {domain}.")
+        for bound in named_bounds(domain).values():
+            require(0 < bound < math.inf, f"its domain is {bound}.")
         tried = _certificate(header, model)
         return Compiled(
             program=program,

@@ -4,12 +4,13 @@ import torch
 from torch import Tensor
 
 from posattn.checks import tensor
+from posattn.compile.input_ranges import Domain, bound_of, grid_of
 from posattn.compile.lowering.floats import has_exact_multiples
 from posattn.compile.program import Program
 from posattn.errors import PosattnError, require
 
 
-def check_inputs(program: Program, x: Tensor, *, domain: float, dtype: torch.dtype) -> None:
+def check_inputs(program: Program, x: Tensor, *, domain: Domain, dtype: torch.dtype) -> None:
     """Raise where a value is not in the domain that a model of this dtype was compiled for."""
     tensor("x", x)
     require(
@@ -28,8 +29,9 @@ def check_inputs(program: Program, x: Tensor, *, domain: float, dtype: torch.dty
     )
     for column, name in enumerate(program.inputs):
         if name not in program.permutations:
-            reason = f"lies outside ±{domain:g}, where the model is certified: compile it with a larger domain"
-            _refuse(x, ~(x[:, :, column].abs() <= domain), column, reason)
+            bound = bound_of(program, domain, name)
+            reason = f"lies outside ±{bound:g}, where the model is certified: compile it with a larger domain"
+            _refuse(x, ~(x[:, :, column].abs() <= bound), column, reason)
     check_kinds(program, x, dtype)
 
 
@@ -40,16 +42,14 @@ def check_kinds(program: Program, x: Tensor, dtype: torch.dtype) -> None:
     model's, takes it.
     """
     for column, name in enumerate(program.inputs):
-        given = x[:, :, column]
+        given, grid = x[:, :, column], grid_of(program, name)
         if name in program.permutations:
             _check_permutation(name, given)
-        elif program.grid is not None:
-            nearest = (given.double() / program.grid).round() * program.grid
-            exact = has_exact_multiples(program.grid)
+        elif grid is not None:
+            nearest = (given.double() / grid).round() * grid
+            exact = has_exact_multiples(grid)
             slack = 0.0 if exact else torch.finfo(dtype).eps
-            reason = (
-                f"is not a multiple of {program.grid:g}, and '{program.name}' is right on that grid alone: round it"
-            )
+            reason = f"is not a multiple of {grid:g}, and '{program.name}' is right on that grid alone: round it"
             _refuse(x, ~((given.double() - nearest).abs() <= slack * given.abs()), column, reason)
             _refuse(x, (given.to(dtype) != given) & exact, column, f"{dtype} cannot hold: compile it in torch.float64")
 

@@ -2,21 +2,25 @@
 
 The bound follows from the operations (`posattn.compile.lowering.rounding`), not from inputs that were tried. Where
 outputs are in proportion to inputs, f(c·x) = c·f(x), it is relative to the largest input of the sample at hand, and
-otherwise to the domain.
+otherwise to the domain (its largest bound, where inputs differ in theirs).
 """
 
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
+from functools import partial
 
 import torch
 
-from posattn.compile.expressions import Expression, Line, children, tree
+from posattn.compile.expressions import Expression, Line, Once, children, tree
+from posattn.compile.input_ranges import Domain, largest_bound
 from posattn.compile.lowering.constant_products import expand_products
 from posattn.compile.lowering.fits import Fitted, replace_calls
 from posattn.compile.lowering.floats import Numbers
 from posattn.compile.lowering.register_errors import first_state, register_errors
 from posattn.compile.program import Program
+from posattn.errors import require
 
 LARGEST_INPUT = "the largest input"
 DOMAIN = "the domain"
@@ -31,17 +35,24 @@ class Promise:
     relative_to: str
 
 
-def promise(program: Program, domain: float, dtype: torch.dtype, fits: tuple[Fitted, ...] = ()) -> Promise:
+def promise(program: Program, domain: Domain, dtype: torch.dtype, fits: tuple[Fitted, ...] = ()) -> Promise:
     """The bound for a program whose functions from outside the language were fitted by lines of known errors."""
     expanded = replace_calls(expand_products(program, fits or None), fits)
 
     def error(numbers: Numbers) -> float:
         last = register_errors(first_state(expanded, domain, numbers), expanded.rounds, numbers)
-        return max(float(last.errors[name][: program.length].max()) for name in program.outputs)
+        return max(float(last.errors[name][: program.output_nodes].max()) for name in program.outputs)
 
-    bound = error(Numbers(dtype, underflow=False)) / domain
+    bound = error(Numbers(dtype, underflow=False)) / largest_bound(domain)
+    require(
+        math.isfinite(bound),
+        f"program '{program.name}': a sum has so many terms that rounding in {dtype} could take all of its digits. "
+        "Compute it over several rounds, or in torch.float64.",
+    )
     floor = 2 * error(Numbers(dtype, rounding=False))  # twice: small numbers are rounded on their way, too
-    return Promise(bound, floor, LARGEST_INPUT if in_proportion(expanded) else DOMAIN)
+    # a sample far below the domain in one input need not be so in another
+    along = in_proportion(expanded) and not isinstance(domain, Mapping)
+    return Promise(bound, floor, LARGEST_INPUT if along else DOMAIN)
 
 
 class Growth(Enum):
@@ -71,6 +82,10 @@ def _joint(parts: list[Growth]) -> Growth:
 
 
 def _growth(expression: Expression, words: Mapping[str, Growth]) -> Growth:
+    return Once(partial(_part_growth, words)).of(expression)
+
+
+def _part_growth(words: Mapping[str, Growth], expression: Expression, of: Callable[[Expression], Growth]) -> Growth:
     match expression:
         case tree.Word(name):
             return words[name]
@@ -78,7 +93,7 @@ def _growth(expression: Expression, words: Mapping[str, Growth]) -> Growth:
             return Growth.ALONG if value == 0 else Growth.NEVER
         case tree.Scaled(0.0, _):
             return Growth.ALONG
-    parts = [_growth(part, words) for part in children(expression)]
+    parts = [of(part) for part in children(expression)]
     match expression:
         case tree.Product():
             kinds = set(parts)

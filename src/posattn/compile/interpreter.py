@@ -1,6 +1,7 @@
 """Run a program as written, in NumPy: the reference for every compiled model."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -8,7 +9,7 @@ from jaxtyping import Shaped
 
 from posattn.checks import instance
 from posattn.compile.arguments import Source
-from posattn.compile.expressions import Array, Expression, Line, tree
+from posattn.compile.expressions import Array, Expression, Line, Once, tree
 from posattn.compile.program import Program
 from posattn.compile.rounds import Round
 from posattn.errors import require
@@ -26,13 +27,13 @@ class Snapshot(NamedTuple):
 
 def run(
     program: Program, x: Shaped[np.ndarray, "samples length inputs"]
-) -> Shaped[np.ndarray, "samples length outputs"]:
+) -> Shaped[np.ndarray, "samples output_nodes outputs"]:
     """The program's outputs, computed in the dtype of x."""
     last: Snapshot | None = None
     for snapshot in trace(program, x):
         last = snapshot
     assert last is not None
-    return np.stack([last.registers[name][:, : program.length] for name in program.outputs], axis=2)
+    return np.stack([last.registers[name][:, : program.output_nodes] for name in program.outputs], axis=2)
 
 
 def trace(program: Program, x: Shaped[np.ndarray, "samples length inputs"]) -> Iterator[Snapshot]:
@@ -74,6 +75,11 @@ def received_words(table: tuple[Source, ...], registers: State) -> Array:
 
 def evaluate(expression: Expression, words: Mapping[str, Array]) -> Array:
     """The expression's value, in the dtype of the words."""
+    return Once(partial(_value, words)).of(expression)
+
+
+def _value(words: Mapping[str, Array], expression: Expression, inner: Callable[[Expression], Array]) -> Array:
+    """The value of a part, from those of its own parts."""
     match expression:
         case tree.Word(name):
             return words[name]
@@ -81,38 +87,38 @@ def evaluate(expression: Expression, words: Mapping[str, Array]) -> Array:
             some = next(iter(words.values()))
             return np.full_like(some, value)
         case tree.Sum(terms):
-            total = evaluate(terms[0], words)
+            total = inner(terms[0])
             for term in terms[1:]:
-                total = total + evaluate(term, words)
+                total = total + inner(term)
             return total
         case tree.Scaled(factor, of):
-            held = evaluate(of, words)
+            held = inner(of)
             return held * held.dtype.type(factor)
         case tree.Product(one, other):
-            return evaluate(one, words) * evaluate(other, words)
+            return inner(one) * inner(other)
         case tree.Relu(of):
-            return np.maximum(evaluate(of, words), 0)
+            return np.maximum(inner(of), 0)
         case tree.Minimum(one, other):
-            return np.minimum(evaluate(one, words), evaluate(other, words))
+            return np.minimum(inner(one), inner(other))
         case tree.Maximum(one, other):
-            return np.maximum(evaluate(one, words), evaluate(other, words))
+            return np.maximum(inner(one), inner(other))
         case tree.Gate(of, shut):
-            return np.where(evaluate(shut, words) > 0, 0, evaluate(of, words))
+            return np.where(inner(shut) > 0, 0, inner(of))
         case tree.Select(bit, _, one, zero):
-            return np.where(evaluate(bit, words) == 1, evaluate(one, words), evaluate(zero, words))
+            return np.where(inner(bit) == 1, inner(one), inner(zero))
         case tree.Exchange(own, other, upper, _):
-            a, b = evaluate(own, words), evaluate(other, words)
-            return np.where(evaluate(upper, words) == 1, np.maximum(a, b), np.minimum(a, b))
+            a, b = inner(own), inner(other)
+            return np.where(inner(upper) == 1, np.maximum(a, b), np.minimum(a, b))
         case tree.Positive(of, grid):
-            held = evaluate(of, words)
+            held = inner(of)
             return (held > grid / 2).astype(held.dtype)
         case tree.Equal(one, other, grid):
-            apart = np.abs(evaluate(one, words) - evaluate(other, words))
+            apart = np.abs(inner(one) - inner(other))
             return (apart < grid / 2).astype(apart.dtype)
         case tree.Call(_, function, arguments):
-            return np.asarray(function(*(evaluate(argument, words) for argument in arguments)))
+            return np.asarray(function(*(inner(argument) for argument in arguments)))
         case Line(of, start, knots, bends, _):
-            held = evaluate(of, words)
+            held = inner(of)
             total = np.full_like(held, start)
             for knot, bend in zip(knots, bends, strict=True):
                 total += held.dtype.type(bend) * np.maximum(held - held.dtype.type(knot), 0)

@@ -7,15 +7,17 @@ registers and the received words, all at once. This is what the paper calls PCOC
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any
 
 from posattn.checks import instance, keep_whole, number, several
-from posattn.compile.arguments import check_grid_and_oracle, names, numbers
+from posattn.compile.arguments import check_grid_and_oracle, grids, names, numbers
 from posattn.compile.expressions import Call, gate, walk, word
 from posattn.compile.rounds import Round
 from posattn.compile.specification import Specification
+from posattn.compile.text.parsing import parsed
+from posattn.compile.text.printing import printed
 from posattn.errors import PosattnError, counted, require
 
 #: The register of ones that the compiler adds where updates use constants.
@@ -26,7 +28,9 @@ TOO_DEEP = "an expression is nested too deeply. Spread it over several rounds, w
 
 @dataclass(frozen=True, kw_only=True)
 class Program:
-    """Rounds on `nodes` nodes. Inputs and outputs are registers of the first `length` of them.
+    """Rounds on `nodes` nodes. Inputs are registers of the first `length` of them, and so are outputs.
+
+    `output_length`: how many nodes have outputs, where these are more or fewer.
 
     `constants` gives registers a first value at every node; those that are neither inputs nor constants start at 0.
     `pad` fills up shorter inputs, as a multiple of the domain's bound; without it the program works at one length only.
@@ -40,9 +44,10 @@ class Program:
     rounds: tuple[Round, ...]
     inputs: tuple[str, ...] = ("x",)
     outputs: tuple[str, ...] = ("x",)
+    output_length: int | None = None
     constants: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     pad: float | None = None
-    grid: float | None = None  # inputs must be multiples of it; None: any number
+    grid: float | Mapping[str, float] | None = None  # inputs, or those named, must be multiples of it
     permutations: tuple[str, ...] = ()  # inputs that hold every number of 0 … length − 1 once
     recipe: Mapping[str, Any] | None = None  # how the library makes it: library.get(**recipe)
     oracle: Callable[..., Any] | None = None
@@ -51,18 +56,18 @@ class Program:
     def __post_init__(self) -> None:
         named = isinstance(self.name, str) and bool(self.name)
         require(named, f"name={self.name!r}: name a program by a text, as 'sum'.")
-        keep_whole(self, "length", "nodes")
+        keep_whole(self, "length", "nodes", *(("output_length",) if self.output_length is not None else ()))
         for name in ("registers", "inputs", "outputs", "permutations"):
             object.__setattr__(self, name, names(name, getattr(self, name)))
         fix = "name the rounds in a tuple, as (Round(…),)"
         object.__setattr__(self, "rounds", several("rounds", self.rounds, Round, fix=fix))
         object.__setattr__(self, "constants", numbers("constants", self.constants))
-        for name in ("pad", "grid"):
-            if getattr(self, name) is not None:
-                object.__setattr__(self, name, float(number(name, getattr(self, name))))
+        if self.pad is not None:
+            object.__setattr__(self, "pad", float(number("pad", self.pad)))
+        object.__setattr__(self, "grid", grids(self.grid))
         recipe = self.recipe is None or isinstance(self.recipe, Mapping)
         require(recipe, f"recipe={self.recipe!r}: give the arguments of library.get by name, or None.")
-        check_grid_and_oracle(self.grid, self.oracle)
+        check_grid_and_oracle(None, self.oracle)
         if self.specification is not None:
             instance(
                 "specification", self.specification, Specification, fix="say what it computes, as Sorted(), or None"
@@ -81,6 +86,8 @@ class Program:
         found = []
         if not 1 <= self.length <= self.nodes:
             found.append(f"length={self.length} and nodes={self.nodes}: it must be 1 ≤ length ≤ nodes.")
+        if self.output_length is not None and not 1 <= self.output_length <= self.nodes:
+            found.append(f"output_length={self.output_length} and nodes={self.nodes}: it must be 1 … nodes.")
         if not self.inputs or not self.outputs:
             found.append("it needs at least one input and one output.")
         if self.pad is not None and not -1 <= self.pad <= 1:
@@ -104,6 +111,9 @@ class Program:
             if name in self.inputs:
                 found.append(f"'{name}' is both an input and a constant.")
         found += [f"permutation '{name}' is not an input." for name in self.permutations if name not in self.inputs]
+        for name in self.grid if isinstance(self.grid, Mapping) else ():
+            if name not in self.inputs or name in self.permutations:
+                found.append(f"grid: '{name}' is not an input that can have one.")
         written = {*self.inputs, *self.constants}
         known = {"nodes": self.nodes, "registers": self.registers}
         for count, round_ in enumerate(self.rounds, 1):
@@ -113,6 +123,16 @@ class Program:
         if self.specification is not None and not found:
             found += self.specification.problems(length=self.length, inputs=self.inputs, outputs=self.outputs)
         return found
+
+    @property
+    def output_nodes(self) -> int:
+        """How many nodes have outputs."""
+        return self.length if self.output_length is None else self.output_length
+
+    @property
+    def span(self) -> int:
+        """How many nodes have inputs or outputs: the length of the compiled model."""
+        return max(self.length, self.output_nodes)
 
     @property
     def slots(self) -> int:
@@ -138,18 +158,18 @@ class Program:
             "numbers of nodes.",
         )
         require(
-            self.length == after.length and len(self.outputs) == len(after.inputs),
-            f"'{self.name}' gives {self.length} × {len(self.outputs)} numbers and '{after.name}' takes "
+            self.output_nodes == after.length and len(self.outputs) == len(after.inputs),
+            f"'{self.name}' gives {self.output_nodes} × {len(self.outputs)} numbers and '{after.name}' takes "
             f"{after.length} × {len(after.inputs)}.",
         )
         # `after` expects zeros beyond the length, and may change one of two inputs that are one output here.
-        direct = self.nodes == self.length and len(set(self.outputs)) == len(self.outputs)
+        direct = self.nodes == after.length and len(set(self.outputs)) == len(self.outputs)
         names = self._names(after, dict(zip(after.inputs, self.outputs, strict=True)) if direct else {})
         rounds = tuple(round_.renamed(names) for round_ in after.rounds)
         constants = {names[name]: values for name, values in after.constants.items()}
         if not direct:
             outside = _free("outside", {*self.registers, *_slots(self), *names.values()})
-            constants[outside] = tuple(float(node >= self.length) for node in range(self.nodes))
+            constants[outside] = tuple(float(node >= after.length) for node in range(self.nodes))
             handed = {
                 names[to]: gate(word(name), shut=word(outside))
                 for to, name in zip(after.inputs, self.outputs, strict=True)
@@ -164,9 +184,11 @@ class Program:
             rounds=self.rounds + rounds,
             inputs=self.inputs,
             outputs=tuple(names[name] for name in after.outputs),
+            output_length=after.output_nodes if self.output_length or after.output_length else None,
             constants=dict(self.constants) | constants,
             pad=None,
-            grid=after.grid if self.grid is None else self.grid,
+            # numbers of `after` on a grid come from numbers on it; by name, they would be other inputs
+            grid=self.grid if self.grid is not None or isinstance(after.grid, Mapping) else after.grid,
             permutations=self.permutations,
             oracle=(lambda x: second(first(x))) if first and second else None,
         )
@@ -189,6 +211,28 @@ class Program:
         return held is not None and held == after.constants.get(name) and name not in changed | set(self.outputs)
 
     def __str__(self) -> str:
+        """The whole program as text, which `parse` gives back."""
+        return printed({entry.name: getattr(self, entry.name) for entry in fields(self)})
+
+    @classmethod
+    def parse(cls, text: str) -> "Program":
+        """The program that a text describes, without an oracle. Nothing in the text is executed.
+
+        >>> text = '''
+        ... program differences   # of each number and the one before it
+        ... length 4
+        ... round
+        ...   left <- x of i - 1
+        ...   x = x - left
+        ... '''
+        >>> program = Program.parse(text)
+        >>> Program.parse(str(program)) == program
+        True
+        """
+        return cls(**parsed(text))
+
+    def summary(self) -> str:
+        """The program as text, with long tables and expressions cut short."""
         lines = [
             f"program {self.name}: {self.nodes} nodes, length {self.length}, {counted(len(self.rounds), 'round')}",
             f"  registers {', '.join(self.registers)}; in {', '.join(self.inputs)}; out {', '.join(self.outputs)}",

@@ -2,46 +2,46 @@
 
 import dataclasses
 import json
-import math
 from typing import Any
 
 import numpy as np
 
-from posattn.compile.expressions import Call, Equal, Expression, Positive, tree
-from posattn.compile.expressions.known_functions import ARGUMENTS, FUNCTIONS, is_known
+from posattn.compile.expression_json import checked_finite, checked_text, checked_whole, fields_of, packed, unpacked
+from posattn.compile.expressions import Expression, shared_parts
 from posattn.compile.program import Program
-from posattn.compile.programs import library
-from posattn.compile.programs.size_limits import library_size
+from posattn.compile.programs.recipes import made_by_library, with_oracle
 from posattn.compile.rounds import Round
 from posattn.compile.specification_json import packed as packed_specification
 from posattn.compile.specification_json import unpacked as unpacked_specification
 from posattn.errors import PosattnError, kind_of, require
 
+#: Parts of this size and above are written once per round, however often they are used.
+SHARED_FROM = 200
+
 
 def to_json(program: Program) -> str:
     """The program as text. Its oracle is not part of it: the library knows it by the program's name."""
     fields = {f.name: getattr(program, f.name) for f in dataclasses.fields(program) if f.name != "oracle"}
-    fields["rounds"] = [
-        {
-            "receive": dict(round_.receive),
-            "update": {register: _packed(expression) for register, expression in round_.update.items()},
-            "note": round_.note,
-        }
-        for round_ in program.rounds
-    ]
+    fields["rounds"] = [_packed_round(round_) for round_ in program.rounds]
     fields["constants"] = dict(program.constants)
-    fields["specification"] = packed_specification(program.specification, _packed)
-    if not _made_by_library(program):
+    fields["specification"] = packed_specification(program.specification, packed)
+    if program.output_length is None:
+        del fields["output_length"]  # as files were before programs had one
+    if not made_by_library(program):
         fields["recipe"] = None  # changed since the library made it: it is no longer the library's
     return json.dumps(fields, separators=(",", ":"), default=_plain)
 
 
-def _made_by_library(program: Program) -> bool:
-    try:
-        made = library.get(**(program.recipe or {}))
-    except (PosattnError, TypeError):
-        return False
-    return dataclasses.replace(made, name=program.name, oracle=None) == dataclasses.replace(program, oracle=None)
+def _packed_round(round_: Round) -> dict[str, Any]:
+    """A round. "shared" holds large parts that its updates use several times; they are named by ["Shared", place]."""
+    shared = shared_parts(round_.update.values(), least=SHARED_FROM)
+    places = {part: place for place, part in enumerate(shared)}
+    found = {
+        "receive": dict(round_.receive),
+        "update": {register: packed(expression, places) for register, expression in round_.update.items()},
+        "note": round_.note,
+    }
+    return found | ({"shared": [fields_of(part, places) for part in shared]} if shared else {})
 
 
 def _plain(value: Any) -> Any:
@@ -55,126 +55,40 @@ def from_json(text: str) -> Program:
     try:
         fields = json.loads(text)
         require("oracle" not in fields, "its oracle comes from the library.")
-        rounds = tuple(
-            Round(
-                receive={
-                    _text(slot): tuple(None if source is None else _source(*source) for source in table)
-                    for slot, table in round_["receive"].items()
-                },
-                update={register: _unpacked(packed) for register, packed in round_["update"].items()},
-                note=_text(round_["note"]),
-            )
-            for round_ in fields.pop("rounds")
-        )
-        constants = {name: tuple(map(_finite, values)) for name, values in fields.pop("constants").items()}
+        rounds = tuple(map(_unpacked_round, fields.pop("rounds")))
+        constants = {name: tuple(map(checked_finite, values)) for name, values in fields.pop("constants").items()}
         names = ("registers", "inputs", "outputs", "permutations")
-        listed = {name: tuple(map(_text, fields.pop(name))) for name in names}
+        listed = {name: tuple(map(checked_text, fields.pop(name))) for name in names}
         require(bool(listed["inputs"] and listed["outputs"]), "a program has inputs and outputs.")
-        for name, check in {"name": _text, "length": _whole, "nodes": _whole}.items():
+        for name, check in {"name": checked_text, "length": checked_whole, "nodes": checked_whole}.items():
             check(fields[name])
-        for name in ("pad", "grid"):
-            fields[name] = None if fields[name] is None else _finite(fields[name])
-        require(fields["grid"] is None or fields["grid"] > 0, f"grid={fields['grid']}: it must be above 0.")
+        fields["pad"] = None if fields["pad"] is None else checked_finite(fields["pad"])
+        grid = fields["grid"]
+        fields["grid"] = (
+            {checked_text(k): checked_finite(v) for k, v in grid.items()} if isinstance(grid, dict) else grid
+        )
         older = "specification" not in fields  # written before programs had one
-        fields["specification"] = unpacked_specification(fields.get("specification"), _unpacked)
+        fields["specification"] = unpacked_specification(fields.get("specification"), unpacked)
         made = Program(rounds=rounds, constants=constants, **listed, **fields)
-        return _with_oracle(made, len(text), older=older)
+        return with_oracle(made, len(text), older=older)
     except (ValueError, KeyError, TypeError, AttributeError, IndexError, ArithmeticError, RecursionError) as error:
         reason = str(error) if isinstance(error, PosattnError) else f"{type(error).__name__}: {error}"
         raise PosattnError(f"not the description of a program ({reason}).") from None
 
 
-def _with_oracle(program: Program, size: int, *, older: bool) -> Program:
-    """The program with the library's oracle, if it is the library's in all but name. `size`: of the text it came from.
-
-    An older text has no specification, and gets the library's too. A later library may write the same algorithm
-    differently; then the program stays as it is, without an oracle.
-    """
-    recipe = program.recipe
-    if recipe is None:
-        return program
-    # The text holds a table for every node, so a short one cannot make the library build something large.
-    require(recipe["length"] == program.length <= size, "its recipe has another length.")
-    route = recipe.get("route", "sort")
-    sizes = library_size(_text(recipe["name"]), program.length, route if isinstance(route, str) else "sort")
-    if sizes != (program.nodes, len(program.rounds)):
-        return dataclasses.replace(program, recipe=None)
-    made = library.get(**recipe)
-    if older:
-        program = dataclasses.replace(program, specification=made.specification)
-    same = dataclasses.replace(made, name=program.name, recipe=recipe, oracle=None) == program
-    if same:
-        return dataclasses.replace(program, oracle=made.oracle)
-    return dataclasses.replace(program, recipe=None, specification=None if older else program.specification)
-
-
-def _text(value: Any) -> str:
-    require(isinstance(value, str), f"{value!r} is not a name.")
-    return value
-
-
-def _whole(value: Any) -> int:
-    require(isinstance(value, int) and not isinstance(value, bool), f"{value!r} is not a whole number.")
-    return value
-
-
-def _finite(value: Any) -> float:
-    known = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-    require(known, f"{value!r} is not a finite number.")
-    return float(value)
+def _unpacked_round(written: dict[str, Any]) -> Round:
+    shared: list[Expression] = []
+    for part in written.get("shared", ()):
+        shared.append(unpacked(part, shared))
+    return Round(
+        receive={
+            checked_text(slot): tuple(None if source is None else _source(*source) for source in table)
+            for slot, table in written["receive"].items()
+        },
+        update={register: unpacked(part, shared) for register, part in written["update"].items()},
+        note=checked_text(written["note"]),
+    )
 
 
 def _source(node: Any, register: Any) -> tuple[int, str]:
-    return _whole(node), _text(register)
-
-
-def _packed(expression: Expression) -> list[Any]:
-    """["Minimum", one, other]: an expression's kind, then its fields."""
-    if isinstance(expression, Call):
-        require(
-            is_known(expression),
-            f"{expression}: a program with a function of your own cannot be saved. Known: {', '.join(FUNCTIONS)}.",
-        )
-        return ["Call", expression.name, *map(_packed, expression.arguments)]
-    packed: list[Any] = [type(expression).__name__]
-    for field in dataclasses.fields(expression):
-        held = getattr(expression, field.name)
-        if isinstance(held, Expression):
-            packed.append(_packed(held))
-        elif isinstance(held, tuple):
-            packed.append([_packed(entry) for entry in held])
-        else:
-            packed.append(held)
-    return packed
-
-
-KINDS = {
-    kind.__name__: kind
-    for kind in vars(tree).values()
-    if isinstance(kind, type) and issubclass(kind, Expression) and kind is not Expression
-}
-
-
-def _unpacked(packed: list[Any]) -> Expression:
-    name, *held = packed
-    if name == "Call":
-        called, *arguments = held
-        count = ARGUMENTS.get(called, 1)
-        require(len(arguments) == count, f"'{called}' has {len(arguments)} arguments, not {count}.")
-        return Call(called, FUNCTIONS[called], tuple(map(_unpacked, arguments)))
-    fields = dataclasses.fields(KINDS[name])
-    made = KINDS[name](*(_field(field.type, value) for field, value in zip(fields, held, strict=True)))
-    require(not isinstance(made, Positive | Equal) or made.grid > 0, f"{made}: its grid is not above 0.")
-    return made
-
-
-def _field(kind: Any, value: Any) -> Any:
-    """What a field of an expression holds: a name, a number, an expression, or several."""
-    if kind is str:
-        return _text(value)
-    if kind is float:
-        return _finite(value)
-    if kind is Expression:
-        return _unpacked(value)
-    require(bool(value), "a sum has terms.")
-    return tuple(map(_unpacked, value))
+    return checked_whole(node), checked_text(register)

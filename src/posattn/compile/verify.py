@@ -13,7 +13,9 @@ from posattn.checks import whole
 from posattn.compile.certificate import Certificate
 from posattn.compile.error_bound import DOMAIN, Promise, promise
 from posattn.compile.expressions import Array
+from posattn.compile.input_ranges import Domain, largest_bound
 from posattn.compile.interpreter import run
+from posattn.compile.lengths import model_outputs
 from posattn.compile.lowering.fits import Fitted
 from posattn.compile.lowering.floats import NUMPY
 from posattn.compile.program import Program
@@ -39,7 +41,7 @@ def verify(
     program: Program,
     model: ExactPositionalTransformer,
     *,
-    domain: float,
+    domain: Domain,
     compiled: bool,
     fits: tuple[tuple[str, float], ...] = (),
     lines: tuple[Fitted, ...] = (),
@@ -100,13 +102,13 @@ class _Search:
         self,
         program: Program,
         model: ExactPositionalTransformer,
-        domain: float,
+        domain: Domain,
         dtype: str,
         promised: Promise | None,
         relative_to: str,
     ) -> None:
         self.program, self.model, self.domain, self.dtype = program, model, domain, dtype
-        self.scale = domain if relative_to == DOMAIN else None
+        self.scale = largest_bound(domain) if relative_to == DOMAIN else None
         self.floor = promised.floor if promised else 0.0
         self.allowed = promised.bound * (1 + _reference_share(program, dtype)) if promised else None
         self.worst, self.counterexample = 0.0, None
@@ -153,7 +155,7 @@ def relative_errors(
     floor: float = 0.0,
 ) -> Array:
     """Every sample's largest error beyond `floor`, relative to `scale`, or else to the sample's largest input."""
-    outputs = model(torch.from_numpy(inputs)).numpy().astype(np.longdouble)
+    outputs = model_outputs(program, model, torch.from_numpy(inputs)).numpy().astype(np.longdouble)
     exact = inputs.astype(np.longdouble)
     errors = np.abs(outputs - run(program, exact)).max(axis=(1, 2))
     if program.oracle is not None:
@@ -166,7 +168,7 @@ def relative_errors(
 def shorter_errors(
     program: Program,
     model: ExactPositionalTransformer,
-    domain: float,
+    domain: Domain,
     inputs: Array,
     scale: float | None = None,
     floor: float = 0.0,
@@ -174,7 +176,8 @@ def shorter_errors(
     """The same for shorter samples; the values that fill them up count as inputs."""
     assert program.oracle is not None
     whole = filled(program, domain, inputs)
-    outputs = model(torch.from_numpy(whole)).numpy()[:, : inputs.shape[1]].astype(np.longdouble)
+    outputs = model_outputs(program, model, torch.from_numpy(whole)).numpy().astype(np.longdouble)
+    outputs = outputs[:, : inputs.shape[1]] if program.output_length is None else outputs
     exact = inputs.astype(np.longdouble)
     expected = np.asarray(program.oracle(exact if len(program.inputs) > 1 else exact[:, :, 0])).reshape(outputs.shape)
     return _relative(np.abs(outputs - expected).max(axis=(1, 2)) - floor, whole, scale)

@@ -137,6 +137,16 @@ def test_nothing_small_is_lost_beside_gates_of_a_large_domain():
     np.testing.assert_allclose(kept[0, :, 0], [-3e-3, 1e-3, 2e-3], rtol=1e-15)
 
 
+def test_a_scan_of_5000_numbers_has_small_weights_and_equals_numpy():
+    made = lower(library.cumsum(5000), domain=8)
+    assert made.encoding == "digits"
+    assert made.model.architecture.encoding_width == 43  # four columns, and three for each of 13 shifts
+    x = np.random.default_rng(0).integers(-8, 9, (1, 5000, 1)).astype(np.float32)
+    with torch.no_grad():
+        found = made.model(torch.from_numpy(x)).numpy()
+    np.testing.assert_array_equal(found, np.cumsum(x, axis=1))
+
+
 def test_a_domain_too_large_for_the_weights_is_refused():
     with pytest.raises(PosattnError, match=r"mlp_in_weight: too large for torch.float32. Compile for a smaller domain"):
         lower(library.sort(4), domain=1e38)

@@ -1,12 +1,15 @@
 """Softmax attention is the communication pattern, exactly: through the model's own attention, in both precisions."""
 
 import itertools
+import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from posattn.compile.lowering import positions as encodings
 from posattn.compile.lowering.positions import SINK, Pattern, Positions, affine, choose
@@ -182,12 +185,57 @@ def test_nothing_else_is_taken_for_a_line(nodes, sink):
         ([anything(64, sink=True), tuple(range(64))], 64, True, "targets", 5),
         ([anything(64, sink=False), shifted(64, 1, sink=False), anything(64, sink=False)], 64, False, "targets", 7),
         ([anything(7, sink=False) for _ in range(9)], 7, False, "one-hot", 7),
-        ([anything(3000, sink=False)], 3000, False, "one-hot", 3000),
+        ([anything(3000, sink=False)], 3000, False, "digits", 7),
+        ([shifted(2100, 1 << k, sink=True) for k in range(12)], 2100, True, "digits", 40),
+        ([tuple(range(5000))], 5000, False, "digits", 4),
+        ([xor(4096, 1 << bit) for bit in range(12)], 4096, False, "binary", 12),
     ],
 )
 def test_the_smallest_encoding_is_chosen(patterns, nodes, sink, name, width):
     held = choose(patterns, nodes, sink=sink)
     assert (held.name, held.width, held.matrix.shape) == (name, width, (nodes + sink, width))
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(2049, 40_000), st.booleans(), st.integers(0, 2**32))
+def test_digits_select_any_node_of_many_by_exact_integers(nodes, sink, seed):
+    """Σ|term| ≤ 2²⁴ makes every partial sum exact in float32, in any order; the score is 0 at one node alone."""
+    rng = np.random.default_rng(seed)
+    count = nodes + sink
+    pattern = tuple(int(t) for t in rng.integers(SINK if sink else 0, nodes, nodes))
+    held = encodings._digits([pattern, tuple(range(nodes))], nodes, sink)
+    assert held is not None
+    assert held.width == 7
+    some = np.unique([0, nodes - 1, count - 1, *rng.integers(0, count, 20)])
+    for read, query in held.queries.items():
+        scale = query.max() / 2
+        queries = np.rint(held.matrix[some] @ (query / scale)).astype(np.int64)
+        keys = np.rint(held.matrix @ held.key).astype(np.int64)
+        terms = queries[:, None, :] * keys
+        assert np.abs(terms).sum(axis=2).max() <= 2**24
+        scores = terms.sum(axis=2)
+        wanted = np.array([*read, count - 1] if sink else read)[some] % count
+        assert np.array_equal(scores.argmax(axis=1), wanted)
+        ordered = np.sort(scores, axis=1)
+        assert (ordered[:, -1] == 0).all()
+        assert (ordered[:, -2] <= -1).all()
+        assert math.log2(scale).is_integer()
+        assert scale / math.sqrt(held.width) >= 1024
+
+
+def test_attention_by_digits_is_the_pattern_exactly():
+    for nodes, sink in ((2049, False), (2100, True)):
+        patterns = [anything(nodes, sink=sink), shifted(nodes, 1, sink=sink)]
+        held = encodings._digits(patterns, nodes, sink)
+        assert held is not None
+        assert selects(held, patterns, nodes, torch.float32, sink=sink)
+
+
+def test_digits_are_for_many_nodes_but_not_for_more_than_float32_counts():
+    assert encodings._digits([tuple(range(2048))], 2048, False) is None  # targets are narrower
+    assert encodings._digits([tuple(range(3))], 3, True) is None
+    far = 2**22
+    assert encodings._digits([tuple(range(far))], far, False) is None
 
 
 def test_no_other_encoding_is_smaller():

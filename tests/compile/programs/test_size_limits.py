@@ -31,15 +31,16 @@ def test_a_length_beyond_all_measure_is_refused_before_any_work(name):
 def test_a_model_larger_than_the_memory_is_refused(monkeypatch):
     for memory, fits in ((2**30, False), (2**34, True), (None, True)):
         monkeypatch.setattr(sizes, "_physical_memory", lambda memory=memory: memory)
-        sizes.check_memory("sort", 4096)  # a hypercube
-        sizes.check_memory("cumsum", 2048)  # parabolic up to here
+        sizes.check_memory("sort", 4096)
+        sizes.check_memory("cumsum", 8000)
         if fits:
-            sizes.check_memory("cumsum", 3000)
+            sizes.check_memory("cumsum", 16000)
         else:
-            with pytest.raises(PosattnError, match=r"3,000 nodes, one-hot, .* about 4 GiB; this machine has 1\."):
-                sizes.check_memory("cumsum", 3000)
+            with pytest.raises(PosattnError, match=r"16,000 nodes, .* takes about 4 GiB; this machine has 1\."):
+                sizes.check_memory("cumsum", 16000)
 
 
 @pytest.mark.parametrize("name", library.PROGRAMS)
-def test_programs_are_hypercubes_where_that_is_said_of_them(name):
-    assert (library_model(name, 16 if name != "fetch" else 4).encoding == "binary") == (name in sizes.HYPERCUBES)
+def test_models_have_the_heads_that_are_reckoned_with(name):
+    heads = library_model(name, 16 if name != "fetch" else 4).model.architecture.heads
+    assert heads == sizes.HEADS.get(name, 1)

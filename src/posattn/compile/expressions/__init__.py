@@ -10,7 +10,7 @@
     modulo(e, m, …), floor_divide(e, m, …)              for numbers on a grid, within bounds
     call(function, e, …)                                anything else: runs, but only a fit can compile it
 
-Expressions are trees of frozen dataclasses (`tree`), written with operators and the functions in `functions`.
+Expressions are frozen dataclasses (`tree`), written with operators and the functions in `functions`.
 `interpreter` evaluates one in NumPy, `lowering.expression_bounds` bounds its values, and
 `posattn.compile.lowering.relu` turns it into ReLU units.
 """
@@ -36,7 +36,16 @@ from posattn.compile.expressions.functions import (
     word,
 )
 from posattn.compile.expressions.line import Line
-from posattn.compile.expressions.traverse import children, raised, rebuilt, renamed, walk, words_of
+from posattn.compile.expressions.traverse import (
+    Once,
+    children,
+    raised,
+    rebuilt,
+    renamed,
+    shared_parts,
+    walk,
+    words_of,
+)
 from posattn.compile.expressions.tree import (
     Array,
     Call,
@@ -68,6 +77,7 @@ __all__ = [
     "Line",
     "Maximum",
     "Minimum",
+    "Once",
     "Positive",
     "Product",
     "Relu",
@@ -96,6 +106,7 @@ __all__ = [
     "relu",
     "renamed",
     "select",
+    "shared_parts",
     "sigmoid",
     "walk",
     "word",

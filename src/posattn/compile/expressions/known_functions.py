@@ -1,4 +1,4 @@
-"""Functions from outside the language that files and proofs know by name, and the values they can take."""
+"""Functions from outside the language that files, texts and proofs know by name, and the values they can take."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,6 +1,6 @@
-"""Expressions as trees: one frozen dataclass per kind, compared as they are written.
+"""Expressions: one frozen dataclass per kind, compared as they are written.
 
-`==` compares trees, not values; operators that would make Python decide by a value are refused (`refused`).
+`==` compares what is written, not values; operators that would make Python decide by a value are refused (`refused`).
 """
 
 import math
@@ -16,9 +16,11 @@ from posattn.errors import PosattnError, require
 
 Number = int | float | np.number[Any]
 Array = np.ndarray[Any, np.dtype[Any]]
+#: Expressions with more parts than this are shown as "…".
+MOST_SHOWN = 1000
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Expression(Refusing):
     """A value at every node. Built by operators and by the functions of `posattn.compile.expressions.functions`."""
 
@@ -62,9 +64,7 @@ class Expression(Refusing):
                 f"{self} == {other}: `==` compares two expressions as they are written, not their values, and decides "
                 "once, when the program is written. Write equal(a, b) for the bit a = b."
             )
-        if self is other:
-            return True
-        return isinstance(other, Expression) and type(self) is type(other) and self._fields() == other._fields()
+        return isinstance(other, Expression) and _alike(self, other)
 
     def __hash__(self) -> int:
         """Kept once it is known: analyses look parts of a tree up again and again."""
@@ -74,18 +74,32 @@ class Expression(Refusing):
             object.__setattr__(self, "_hash", known)
         return known
 
+    def __repr__(self) -> str:
+        shown = zip(self.__dataclass_fields__, self._fields(), strict=True) if self._size <= MOST_SHOWN else ()
+        return f"{type(self).__name__}({', '.join(f'{name}={held!r}' for name, held in shown) or '…'})"
+
+    @property
+    def _size(self) -> int:
+        """How many parts it has when written out; kept once it is known."""
+        known = self.__dict__.get("_parts")
+        if known is None:
+            held = [f if isinstance(f, tuple) else (f,) for f in self._fields()]
+            known = 1 + sum(part._size for parts in held for part in parts if isinstance(part, Expression))
+            object.__setattr__(self, "_parts", known)
+        return known
+
     def _fields(self) -> tuple[Any, ...]:
         return tuple(self.__dict__[name] for name in self.__dataclass_fields__)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without the hash, which differs from process to process."""
+        """Without what is kept: hashes differ from process to process."""
         return {name: self.__dict__[name] for name in self.__dataclass_fields__}
 
     def __pos__(self) -> "Expression":
         return self
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Word(Expression):
     """A register or a received word, by name."""
 
@@ -95,7 +109,7 @@ class Word(Expression):
         return self.name
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Constant(Expression):
     value: float
 
@@ -103,25 +117,25 @@ class Constant(Expression):
         return f"{self.value:g}"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Sum(Expression):
     terms: tuple[Expression, ...]
 
     def __str__(self) -> str:
-        text = " + ".join(map(str, self.terms))
+        text = " + ".join(map(_shown, self.terms))
         return f"({text.replace('+ -', '− ')})"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Scaled(Expression):
     factor: float
     of: Expression
 
     def __str__(self) -> str:
-        return f"-{self.of}" if self.factor == -1 else f"{self.factor:g}·{self.of}"
+        return f"-{_shown(self.of)}" if self.factor == -1 else f"{self.factor:g}·{_shown(self.of)}"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Product(Expression):
     """The product of two values: exact where one of them is constant at every node, and otherwise a fit."""
 
@@ -129,36 +143,36 @@ class Product(Expression):
     other: Expression
 
     def __str__(self) -> str:
-        return f"{self.one}·{self.other}"
+        return f"{_shown(self.one)}·{_shown(self.other)}"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Relu(Expression):
     of: Expression
 
     def __str__(self) -> str:
-        return f"relu({self.of})"
+        return f"relu({_shown(self.of)})"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Minimum(Expression):
     one: Expression
     other: Expression
 
     def __str__(self) -> str:
-        return f"min({self.one}, {self.other})"
+        return f"min({_shown(self.one)}, {_shown(self.other)})"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Maximum(Expression):
     one: Expression
     other: Expression
 
     def __str__(self) -> str:
-        return f"max({self.one}, {self.other})"
+        return f"max({_shown(self.one)}, {_shown(self.other)})"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Gate(Expression):
     """`of` where `shut` is 0, and 0 where it is 1 or more."""
 
@@ -166,10 +180,10 @@ class Gate(Expression):
     shut: Expression
 
     def __str__(self) -> str:
-        return f"gate({self.of}, shut={self.shut})"
+        return f"gate({_shown(self.of)}, shut={_shown(self.shut)})"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Select(Expression):
     """`one` where the bit is 1, `zero` where it is 0. `unless` is the bit's complement, which may save a layer."""
 
@@ -179,10 +193,10 @@ class Select(Expression):
     zero: Expression
 
     def __str__(self) -> str:
-        return f"({self.one} if {self.bit} else {self.zero})"
+        return f"({_shown(self.one)} if {_shown(self.bit)} else {_shown(self.zero)})"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Exchange(Expression):
     """min(own, other) where the bit `upper` is 0, max(own, other) where it is 1; `lower` as in `Select`."""
 
@@ -192,10 +206,10 @@ class Exchange(Expression):
     lower: Expression
 
     def __str__(self) -> str:
-        return f"(max if {self.upper} else min)({self.own}, {self.other})"
+        return f"(max if {_shown(self.upper)} else min)({_shown(self.own)}, {_shown(self.other)})"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Positive(Expression):
     """1 where `of` is at least `grid`, 0 where it is at most 0; nothing may lie in between."""
 
@@ -203,10 +217,10 @@ class Positive(Expression):
     grid: float
 
     def __str__(self) -> str:
-        return f"[{self.of} > 0]"
+        return f"[{_shown(self.of)} > 0]"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Equal(Expression):
     """1 where `one` equals `other`, 0 where they lie at least `grid` apart; nothing may lie in between."""
 
@@ -215,10 +229,10 @@ class Equal(Expression):
     grid: float
 
     def __str__(self) -> str:
-        return f"[{self.one} = {self.other}]"
+        return f"[{_shown(self.one)} = {_shown(self.other)}]"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Call(Expression):
     """A function that is not piecewise linear, of NumPy arrays."""
 
@@ -227,7 +241,31 @@ class Call(Expression):
     arguments: tuple[Expression, ...]
 
     def __str__(self) -> str:
-        return f"{self.name}({', '.join(map(str, self.arguments))})"
+        return f"{self.name}({', '.join(map(_shown, self.arguments))})"
+
+
+def _shown(part: Expression) -> str:
+    return "…" if part._size > MOST_SHOWN else str(part)
+
+
+def _alike(one: Expression, other: Expression) -> bool:
+    """Whether two expressions are written alike. Every pair of parts is compared once, however often both use it."""
+    seen: set[tuple[int, int]] = set()
+    waiting: list[tuple[Any, Any]] = [(one, other)]
+    while waiting:
+        a, b = waiting.pop()
+        if a is b or (id(a), id(b)) in seen:
+            continue
+        if isinstance(a, Expression) and isinstance(b, Expression):
+            if type(a) is not type(b) or hash(a) != hash(b):
+                return False
+            seen.add((id(a), id(b)))
+            waiting += zip(a._fields(), b._fields(), strict=True)
+        elif isinstance(a, tuple) and isinstance(b, tuple) and len(a) == len(b):
+            waiting += zip(a, b, strict=True)
+        elif isinstance(a, Expression) or isinstance(b, Expression) or a != b:
+            return False
+    return True
 
 
 #: What stands for an expression: a number is a constant.

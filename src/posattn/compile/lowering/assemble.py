@@ -55,8 +55,8 @@ def _architecture(
     most = max([1, *(len(carried) for head in heads for carried in head.carried)])
     width = max(most, -(-registers // count))
     return ExactPositional(
-        length=program.length,
-        scratchpad=len(positions.matrix) - program.length,
+        length=program.span,
+        scratchpad=len(positions.matrix) - program.span,
         in_dim=len(program.inputs),
         out_dim=len(program.outputs),
         embed_dim=count * width,

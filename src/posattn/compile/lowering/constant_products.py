@@ -6,10 +6,11 @@ exact fractions; a value that is not a float becomes two terms, the nearest floa
 """
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
+from functools import partial
 
-from posattn.compile.expressions import Expression, children, product, rebuilt, tree, walk
+from posattn.compile.expressions import Expression, Once, children, product, rebuilt, tree, walk
 from posattn.compile.expressions.known_functions import is_known
 from posattn.compile.program import Program
 from posattn.compile.rounds import Round
@@ -64,12 +65,18 @@ def _received(round_: Round, known: Mapping[str, Values]) -> dict[str, Values]:
 
 def constant(expression: Expression, words: Mapping[str, Values], nodes: int) -> Values | None:
     """The exact value of an expression at every node, where it depends on constants alone."""
+    return Once(partial(_constant, words, nodes)).of(expression)
+
+
+def _constant(
+    words: Mapping[str, Values], nodes: int, expression: Expression, of: Callable[[Expression], Values | None]
+) -> Values | None:
     match expression:
         case tree.Word(name):
             return words.get(name)
         case tree.Constant(value):
             return (Fraction(value),) * nodes
-    held = [constant(part, words, nodes) for part in children(expression)]
+    held = [of(part) for part in children(expression)]
     known = [part for part in held if part is not None]
     if len(known) < len(held):
         return None
@@ -103,18 +110,23 @@ class _Expander:
         self.refused: list[str] = []
 
     def expanded(self, expression: Expression, words: Mapping[str, Values]) -> Expression:
-        if isinstance(expression, tree.Product):
-            return self._product(expression, words)
-        return rebuilt(expression, lambda part: self.expanded(part, words))
+        return Once(partial(self._expanded, words)).of(expression)
 
-    def _product(self, whole: tree.Product, words: Mapping[str, Values]) -> Expression:
+    def _expanded(
+        self, words: Mapping[str, Values], part: Expression, of: Callable[[Expression], Expression]
+    ) -> Expression:
+        return self._product(part, of, words) if isinstance(part, tree.Product) else rebuilt(part, of)
+
+    def _product(
+        self, whole: tree.Product, of: Callable[[Expression], Expression], words: Mapping[str, Values]
+    ) -> Expression:
         for fixed, free in ((whole.one, whole.other), (whole.other, whole.one)):
             held = constant(fixed, words, self.nodes)
             if held is not None:
-                return self._by_value(held, self.expanded(free, words))
+                return self._by_value(held, of(free))
         if self.fit is None:
             self.refused.append(str(whole))
-        return tree.Call("product", product, (self.expanded(whole.one, words), self.expanded(whole.other, words)))
+        return tree.Call("product", product, (of(whole.one), of(whole.other)))
 
     def _by_value(self, constants: Values, free: Expression) -> Expression:
         distinct = sorted(set(constants))

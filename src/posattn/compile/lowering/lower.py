@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import torch
 
+from posattn.compile.input_ranges import Domain
 from posattn.compile.lowering.assemble import assemble
 from posattn.compile.lowering.constant_products import expand_products
 from posattn.compile.lowering.fits import Fitted, checked_fits, fit_calls, replace_calls
@@ -39,11 +40,11 @@ class Lowered:
 def lower(
     program: Program,
     *,
-    domain: float,
+    domain: Domain,
     fit: int | tuple[Fitted, ...] | None = None,
     dtype: torch.dtype = torch.float32,
 ) -> Lowered:
-    """The program as a model. Inputs lie in ±domain; `fit` allows functions from outside, with that many knots or as
+    """The program as a model. Inputs lie in the domain; `fit` allows functions from outside, with that many knots or as
     these very lines."""
     check_sizes(program, domain, dtype)
     program = expand_products(program, fit)

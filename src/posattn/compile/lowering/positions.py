@@ -8,6 +8,8 @@ A pattern says for every node which node it reads (−1: the sink, which holds 0
                                                                       reversals, broadcasts; a t beyond the border reads
                                                                       the border's node, so the sink is at index −1
     targets    as parabolic, with columns t(i) and t(i)² in P         any pattern, two columns for each not affine one
+    digits     j = B·h + l: k_j = (1, h, l, h² + l²), and columns     q·k = −(h − h_t)² − (l − l_t)²: any pattern, for
+               h_t, l_t and h_t² + l_t² in P                          nodes whose squares float32 no longer holds
 
 Everything is an integer, scaled by a power of two, so the logits are exact in float32, and the gap is so large that all
 weights but one are exactly 0. `choose` takes the encoding with the fewest dimensions that fits every pattern.
@@ -47,7 +49,7 @@ class Positions:
 
 def choose(patterns: Sequence[Pattern], nodes: int, *, sink: bool) -> Positions:
     """The smallest encoding that realises every pattern exactly."""
-    small = [build(patterns, nodes, sink) for build in (_binary, _parabolic, _targets)]
+    small = [build(patterns, nodes, sink) for build in (_binary, _parabolic, _targets, _digits)]
     fitting = [positions for positions in small if positions is not None]
     smallest = min(fitting, key=lambda positions: positions.width, default=None)
     if smallest is not None and smallest.width <= nodes + sink:
@@ -143,6 +145,36 @@ def _targets(patterns: Sequence[Pattern], nodes: int, sink: bool) -> Positions |
     key = np.zeros((width, width))
     key[:3, :3] = np.eye(3)
     return Positions("targets", matrix, key, queries)
+
+
+def _digits(patterns: Sequence[Pattern], nodes: int, sink: bool) -> Positions | None:
+    """Two digits of about equal size, so that their squares are about as large as the number of nodes."""
+    count = nodes + sink  # the sink is the last node here
+    base = 1 << ((count - 1).bit_length() + 1) // 2
+    place = np.stack(np.divmod(np.arange(count), base), axis=1).astype(np.float64)
+    if 4 * nodes**2 <= EXACT or 4 * _sizes(place).max() > EXACT:  # then targets are narrower; then sums would round
+        return None
+    columns, read, queries = [np.ones(count), *place.T, _sizes(place)], {}, {}
+    for pattern in patterns:
+        targets = place[[target % count for target in ((*pattern, SINK) if sink else pattern)]]
+        read[pattern] = (1, 2, 3)  # the node's own digits
+        if not np.array_equal(targets, place):
+            read[pattern] = (len(columns), len(columns) + 1, len(columns) + 2)
+            columns += [*targets.T, _sizes(targets)]
+    width = len(columns)
+    scale = _scale(width, 1.0)
+    for pattern, (high, low, size) in read.items():
+        query = np.zeros((width, width))
+        query[high, 1] = query[low, 2] = 2 * scale
+        query[size, 0] = query[0, 3] = -scale
+        queries[pattern] = query
+    key = np.zeros((width, width))
+    key[:4, :4] = np.eye(4)
+    return Positions("digits", np.stack(columns, axis=1), key, queries)
+
+
+def _sizes(place: Array) -> Array:
+    return (place**2).sum(axis=1)
 
 
 def _exact(line: tuple[int, int] | None, nodes: int) -> bool:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from posattn.compile.expressions import words_of
+from posattn.compile.input_ranges import Domain, bound_of
 from posattn.compile.interpreter import received_words
 from posattn.compile.lowering.expression_bounds import Interval, bounds
 from posattn.compile.program import Program
@@ -14,20 +15,24 @@ from posattn.compile.rounds import Round
 Bounds = tuple[dict[str, Interval], dict[str, Interval]]
 
 
-def first_bounds(program: Program, domain: float) -> dict[str, Interval]:
-    """Bounds of the registers before the first round, for inputs in ±domain."""
+def first_bounds(program: Program, domain: Domain) -> dict[str, Interval]:
+    """Bounds of the registers before the first round, for inputs in the domain."""
     zero = np.zeros(program.nodes)
     registers = {name: Interval(zero, zero) for name in program.registers}
     inside = np.arange(program.nodes) < program.length
     for name in program.inputs:
-        low, high = (0, program.length - 1) if name in program.permutations else (-domain, domain)
+        if name in program.permutations:
+            low, high = 0.0, program.length - 1.0
+        else:
+            high = bound_of(program, domain, name)
+            low = -high
         registers[name] = Interval(np.where(inside, low, 0.0), np.where(inside, high, 0.0))
     for name, values in program.constants.items():
         registers[name] = Interval(np.array(values, float), np.array(values, float))
     return registers
 
 
-def register_bounds(program: Program, domain: float) -> list[Bounds]:
+def register_bounds(program: Program, domain: Domain) -> list[Bounds]:
     """For every round: bounds of the registers before it and of the words it receives; then those after the last."""
     registers = first_bounds(program, domain)
     found = []

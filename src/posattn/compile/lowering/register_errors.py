@@ -7,6 +7,7 @@ import numpy as np
 
 from posattn.compile.arguments import Source
 from posattn.compile.expressions import Array, Expression, walk
+from posattn.compile.input_ranges import Domain, grid_of
 from posattn.compile.interpreter import received_words
 from posattn.compile.lowering.expression_bounds import Interval, bounds
 from posattn.compile.lowering.floats import NUMPY, Numbers, grain_of, has_exact_multiples
@@ -20,7 +21,7 @@ from posattn.compile.rounds import Round
 OFF_GRID = 1.5
 
 
-def first_state(program: Program, domain: float, numbers: Numbers, *, meant: bool = False) -> State:
+def first_state(program: Program, domain: Domain, numbers: Numbers, *, meant: bool = False) -> State:
     """The registers before the first round. `meant`: errors count from the numbers that are meant.
 
     On a grid of 0.1 no input is a multiple of it: the model starts from the same numbers as the program, and both are
@@ -30,7 +31,7 @@ def first_state(program: Program, domain: float, numbers: Numbers, *, meant: boo
     errors = {name: np.zeros(program.nodes) for name in ranges}
     grains = {name: np.full(program.nodes, np.inf) for name in ranges}
     for name in program.inputs:
-        step = 1.0 if name in program.permutations else program.grid
+        step = grid_of(program, name)
         exact = step is not None and has_exact_multiples(step)
         grains[name] = grain_of(np.full(program.nodes, step)) if exact else np.zeros(program.nodes)
         if meant and step is not None and not exact:

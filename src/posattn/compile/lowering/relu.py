@@ -38,8 +38,14 @@ class Translator:
 
     words: Mapping[str, Interval]
     aliases: Mapping[str, Form] = field(default_factory=dict)  # words that arrive in columns of another name
+    known: dict[Expression, Form] = field(default_factory=dict)  # what was translated before
 
     def form(self, expression: Expression) -> Form:
+        if expression not in self.known:
+            self.known[expression] = self._form(expression)
+        return dict(self.known[expression])
+
+    def _form(self, expression: Expression) -> Form:
         match expression:
             case tree.Word(name):
                 return dict(self.aliases.get(name, {name: 1.0}))

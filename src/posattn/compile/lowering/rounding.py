@@ -166,7 +166,9 @@ class Rounding:
         """The error of the sum, its terms' errors included, for a value of at most `reach`."""
         u = self.numbers.unit
         count = np.maximum(parts.terms - 1, 0) + parts.factors * (parts.terms > 0)
-        general = count * u / (1 - count * u) * (parts.size + parts.error)
+        share = np.where(count * u < 1, count * u / np.maximum(1 - count * u, u), math.inf)  # all digits may be lost
+        total = parts.size + parts.error
+        general = np.where(total > 0, share * np.where(total > 0, total, 1.0), 0.0)
         few = (parts.terms <= 2) & (parts.factors == 0)
         rounded = np.where(few, np.minimum(general, u * (reach + parts.error)), general)
         room = (1 - 2.0**-40) * 2.0**self.numbers.bits * parts.grain  # sizes are rounded themselves

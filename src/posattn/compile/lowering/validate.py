@@ -6,10 +6,11 @@ import numpy as np
 import torch
 
 from posattn.compile.expressions import Equal, Exchange, Expression, Gate, Positive, Select, walk
+from posattn.compile.input_ranges import Domain, grid_of, named_bounds
 from posattn.compile.interpreter import received_words
 from posattn.compile.lowering.expression_bounds import bounds
 from posattn.compile.lowering.floats import NUMPY, Numbers
-from posattn.compile.lowering.lattice import WHOLE, ZERO, Kinds, Lattice, Values, meant
+from posattn.compile.lowering.lattice import ZERO, Kinds, Lattice, Values, meant
 from posattn.compile.lowering.register_bounds import register_bounds
 from posattn.compile.lowering.register_errors import first_state, register_errors
 from posattn.compile.lowering.rounding import Rounding
@@ -21,23 +22,24 @@ LARGEST = 1e200
 INFINITE = float("inf")
 
 
-def check_sizes(program: Program, domain: float, dtype: torch.dtype) -> None:
+def check_sizes(program: Program, domain: Domain, dtype: torch.dtype) -> None:
     """Refuse a dtype that is not exact, and a domain that it does not reach or cannot resolve."""
     known = isinstance(dtype, torch.dtype) and dtype in NUMPY
     require(known, f"dtype={dtype}: a program is exact in {' and '.join(map(str, NUMPY))} alone.")
-    require(
-        0 < domain < LARGEST, f"domain={domain}: inputs lie in ±domain, a finite number above 0, below {LARGEST:g}."
-    )
     about = torch.finfo(dtype)
+    least = about.tiny / about.eps**2
+    for name, bound in named_bounds(domain).items():
+        require(
+            0 < bound < LARGEST, f"{name}={bound}: inputs lie in ±domain, a finite number above 0, below {LARGEST:g}."
+        )
+        require(
+            bound >= least,
+            f"{name}={bound:g}: {dtype} keeps numbers whole down to {about.tiny:.3g}, and sums of numbers in "
+            f"±{bound:g} would be cut off there. Use a domain of at least {least:.1g} and scale the inputs.",
+        )
     for name, values in program.constants.items():
         large = [value for value in values if abs(value) > about.max]
         require(not large, f"constant '{name}' holds {large[:1]}, beyond {dtype}: use smaller ones, or torch.float64.")
-    least = about.tiny / about.eps**2
-    require(
-        domain >= least,
-        f"domain={domain:g}: {dtype} keeps numbers whole down to {about.tiny:.3g}, and sums of numbers in ±{domain:g} "
-        f"would be cut off there. Use a domain of at least {least:.1g} and scale the inputs.",
-    )
 
 
 def check_language(program: Program, fit: object | None) -> None:
@@ -50,7 +52,7 @@ def check_language(program: Program, fit: object | None) -> None:
         )
 
 
-def check_decisions(program: Program, domain: float, dtype: torch.dtype) -> None:
+def check_decisions(program: Program, domain: Domain, dtype: torch.dtype) -> None:
     """Refuse decisions whose numbers can lie between the two answers, or come there by rounding."""
     found = list(dict.fromkeys(_undecided(program, domain))) or _blurred(program, domain, dtype)
     if found:
@@ -58,7 +60,7 @@ def check_decisions(program: Program, domain: float, dtype: torch.dtype) -> None
         raise PosattnError(f"program '{program.name}' cannot be compiled exactly:{listed}")
 
 
-def _undecided(program: Program, domain: float) -> Iterator[str]:
+def _undecided(program: Program, domain: Domain) -> Iterator[str]:
     """Every decision by a value that can lie between its answers."""
     kinds = Kinds()
     registers = _first_kinds(program, kinds)
@@ -86,11 +88,11 @@ def _undecided(program: Program, domain: float) -> Iterator[str]:
 def _first_kinds(program: Program, kinds: Kinds) -> dict[str, np.ndarray]:
     """The lattices of the registers before the first round."""
     inside = np.arange(program.nodes) < program.length
-    step = None if program.grid is None else Lattice(meant(0.0), meant(program.grid))
     registers = {name: kinds.everywhere(ZERO, program.nodes) for name in program.registers}
     for name in program.inputs:
-        held = kinds.place(WHOLE if name in program.permutations else step)
-        registers[name] = np.where(inside, held, registers[name])
+        grid = grid_of(program, name)
+        held = None if grid is None else Lattice(meant(0.0), meant(grid))
+        registers[name] = np.where(inside, kinds.place(held), registers[name])
     return registers | {name: kinds.numbers(np.array(values, float)) for name, values in program.constants.items()}
 
 
@@ -115,7 +117,7 @@ def _deciders(part: Expression) -> Iterator[tuple[Expression, tuple[tuple[float,
             yield decider, bit, f"A bit is 0 or 1. {decide}, joined by minimum and maximum."
 
 
-def _blurred(program: Program, domain: float, dtype: torch.dtype) -> list[str]:
+def _blurred(program: Program, domain: Domain, dtype: torch.dtype) -> list[str]:
     """Every decision by a value that rounding can take to the wrong side, and every sum that overflows."""
     numbers, found = Numbers(dtype), []
     wider = ", or dtype=torch.float64" if dtype == torch.float32 else ""

@@ -6,10 +6,10 @@ from posattn.errors import counted, require
 
 #: Nodes × rounds up to which a library program's tables are written out: 4 million take some seconds and 0.5 GiB.
 MOST_ENTRIES = 2**22
-#: Bytes per weight of a one-hot encoding while a model is made: float64 and float32, built and then copied. Measured.
-BYTES_PER_WEIGHT = 44
-#: Programs whose nodes i read from i xor a mask where the length is a power of two.
-HYPERCUBES = ("sort", "merge", "permute")  # permute: where it reverses
+#: Bytes per head and pair of nodes while a layer attends, in float64: scores and weights. Measured.
+BYTES_PER_PAIR = 16
+#: Heads, where there is more than one.
+HEADS = {"argsort": 3, "cummedian": 2, "fetch": 3, "gather": 3}
 
 
 def library_size(name: str, length: int, route: str = "sort") -> tuple[int, int]:
@@ -48,19 +48,16 @@ def check_library_size(name: str, length: int, route: str = "sort") -> None:
 
 
 def check_memory(name: str, length: int, route: str = "sort") -> None:
-    """Refuse a library program whose model is larger than this machine's memory, where that is known, before any work.
+    """Refuse a library program whose model attends over more pairs of nodes than this machine's memory holds.
 
-    Beyond 2,048 nodes only hypercubes have a small encoding; all other patterns are one-hot, with nodes² weights for
-    each layer.
+    Its weights are small: positions take few columns at any number of nodes.
     """
     check_library_size(name, length, route)
-    nodes, rounds = library_size(name, length, route)
-    hypercube = name in HYPERCUBES and nodes & (nodes - 1) == 0
-    needed = 0 if nodes <= 2048 or hypercube else BYTES_PER_WEIGHT * nodes**2 * max(rounds, 1)
-    held = _physical_memory()
+    nodes, _ = library_size(name, length, route)
+    needed, held = BYTES_PER_PAIR * HEADS.get(name, 1) * nodes**2, _physical_memory()
     require(
         held is None or needed <= held,
-        f"length={length}: the model of '{name}' has {nodes:,} nodes, one-hot, and making it takes about "
+        f"length={length}: the model of '{name}' has {nodes:,} nodes, and attention among them takes about "
         f"{needed / 2**30:,.0f} GiB; this machine has {(held or 0) / 2**30:,.0f}. Choose a shorter length.",
     )
 

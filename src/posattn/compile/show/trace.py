@@ -43,7 +43,7 @@ def text(program: Program, x: np.ndarray) -> str:
         before = states[number - 1].registers
         for name in round_.update:
             lines.append(f"  {name:>10}  {_row(before[name][0])}  →  {_row(state.registers[name][0])}")
-    outputs = (states[-1].registers[name][0][: program.length] for name in program.outputs)
+    outputs = (states[-1].registers[name][0][: program.output_nodes] for name in program.outputs)
     return "\n".join([*lines, *(f"{'output':>12}  {_row(values)}" for values in outputs)])
 
 
