@@ -13,6 +13,7 @@ import numpy as np
 from torch import Tensor
 
 from posattn.compile.expressions import Array, Expression, Word
+from posattn.compile.input_ranges import Domain, bound_of
 from posattn.compile.lowering.register_bounds import needed_registers
 from posattn.compile.program import Program
 from posattn.compile.proof.findings import OutOfTime, TimeLimit
@@ -34,7 +35,7 @@ class Subject:
     weights: Mapping[str, Tensor]
     heads: int
     registers: tuple[str, ...]
-    domain: float
+    domain: Domain
     precision: Precision
 
     @property
@@ -86,7 +87,7 @@ def prove_layers(
             about.program, about.registers, about.weights, live=live[0], domain=about.domain,
             precision=about.precision, table=table,
         )  # fmt: skip
-        sizes = first_sizes(_arrays(about.weights), about.domain, len(about.program.inputs))
+        sizes = first_sizes(_arrays(about.weights), _input_sizes(about))
         for number, (weights, round_) in enumerate(zip(layers, about.rounds, strict=True)):
             sizes = next_sizes(weights, _known_sizes(sizes, about.registers, state, table), about.precision)
             seen = Communication(reads[number], round_, about.program.nodes, about.registers, state, constants)
@@ -167,8 +168,16 @@ def _decoded(about: Subject, state: State, table: Table) -> Fraction:
         rows = {int(row): float(decoder[row, column]) for row in decoder[:, column].nonzero()}
         if rows != {about.registers.index(name): 1.0}:
             raise Undecided(f"the decoder does not give register '{name}' as it is")
-    held = (table.values[cell] for name in program.outputs for cell in np.unique(state[name][: program.length]))
+    held = (table.values[cell] for name in program.outputs for cell in np.unique(state[name][: program.output_nodes]))
     return max(value.error for value in held)
+
+
+def _input_sizes(about: Subject) -> list[float]:
+    program = about.program
+    return [
+        float(program.length) if name in program.permutations else bound_of(program, about.domain, name)
+        for name in program.inputs
+    ]
 
 
 def _arrays(weights: Mapping[str, Tensor]) -> dict[str, Array]:

@@ -4,7 +4,9 @@ import numpy as np
 import torch
 
 from posattn.compile.expressions import Array
+from posattn.compile.input_ranges import Domain
 from posattn.compile.interpreter import run
+from posattn.compile.lengths import model_outputs
 from posattn.compile.program import Program
 from posattn.compile.verify_inputs import adversarial_inputs, climbed_inputs, random_inputs
 from posattn.nn import ExactPositionalTransformer
@@ -15,7 +17,7 @@ CLIMBS, KEPT = 12, 16
 
 
 def largest_error(
-    program: Program, model: ExactPositionalTransformer, domain: float, *, starts: int, seed: int = 0
+    program: Program, model: ExactPositionalTransformer, domain: Domain, *, starts: int, seed: int = 0
 ) -> float:
     """|model(x) − program(x)|, at most, over the inputs that were tried: random ones, the domain's edge and patterns
     whose roundings add up among them, then neighbours of those that err most."""
@@ -41,6 +43,6 @@ def _errors(program: Program, model: HardenedTransformer, inputs: Array) -> Arra
     """The largest error of every sample, against the interpreter in long doubles."""
     found = []
     for chunk in np.split(inputs, range(64, len(inputs), 64)):
-        outputs = model(torch.from_numpy(chunk)).numpy().astype(np.longdouble)
+        outputs = model_outputs(program, model, torch.from_numpy(chunk)).numpy().astype(np.longdouble)
         found.append(np.abs(outputs - run(program, chunk.astype(np.longdouble))).max(axis=(1, 2)))
     return np.concatenate(found).astype(np.float64)

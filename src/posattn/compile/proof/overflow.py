@@ -1,6 +1,6 @@
 """No number of the model overflows: sums of sizes, for every unit of every layer, read or not (0·∞ is not a number)."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -13,10 +13,10 @@ from posattn.compile.proof.values import Undecided
 SLACK = 1.001
 
 
-def first_sizes(weights: Mapping[str, Array], domain: float, inputs: int) -> Array:
-    """The largest size of every dimension of the first state."""
+def first_sizes(weights: Mapping[str, Array], inputs: Sequence[float]) -> Array:
+    """The largest size of every dimension of the first state, from those of the inputs."""
     given = np.abs(weights["constants"]).max(0) if "constants" in weights else np.zeros(0)
-    return np.concatenate([np.full(inputs, domain), given]) @ np.abs(weights["encoder_weight"])
+    return np.concatenate([inputs, given]) @ np.abs(weights["encoder_weight"])
 
 
 def next_sizes(layer: LayerWeights, sizes: Array, precision: Precision) -> Array:

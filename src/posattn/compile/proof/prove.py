@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from posattn.compile.expressions import Array
 from posattn.compile.expressions.known_functions import FUNCTIONS
+from posattn.compile.input_ranges import shown_domain, shown_grid
 from posattn.compile.lowering.constant_products import expand_products
 from posattn.compile.lowering.fits import checked_fits, replace_calls
 from posattn.compile.program import Program
@@ -41,7 +42,7 @@ def prove(compiled: "Compiled", *, seconds: float | None = None) -> Proof:
     dtype = next(model.parameters()).dtype
     require(dtype in PRECISIONS, f"the model is {dtype}: prove it in {' or '.join(map(str, PRECISIONS))}.")
     check_finite_weights(f"'{compiled.program.name}'", model.weights())
-    domain = f"±{compiled.domain:g}"
+    domain = shown_domain(compiled.domain) + shown_grid(compiled.program.grid)
     about = Subject(
         program=_with_lines(compiled),
         weights=model.weights(),

@@ -7,6 +7,7 @@ import numpy as np
 from torch import Tensor
 
 from posattn.compile.expressions import Array
+from posattn.compile.input_ranges import Domain, bound_of, grid_of
 from posattn.compile.lowering.floats import has_exact_multiples
 from posattn.compile.lowering.lattice import WHOLE, Lattice, meant
 from posattn.compile.lowering.register_errors import OFF_GRID
@@ -42,7 +43,7 @@ def first_state(
     weights: Mapping[str, Tensor],
     *,
     live: Iterable[str],
-    domain: float,
+    domain: Domain,
     precision: Precision,
     table: Table,
 ) -> tuple[State, set[str]]:
@@ -81,15 +82,15 @@ def first_state(
     return state, constants
 
 
-def _input(program: Program, name: str, domain: float, precision: Precision) -> Value:
+def _input(program: Program, name: str, domain: Domain, precision: Precision) -> Value:
     """An input's range and lattice. On a grid such as 0.1, inputs are off it by their own rounding."""
     if name in program.permutations:
         return Value(NONE, Fraction(program.length - 1), WHOLE)
-    bound = Fraction(domain)
-    if program.grid is None:
+    bound, grid = Fraction(bound_of(program, domain, name)), grid_of(program, name)
+    if grid is None:
         return Value(-bound, bound)
-    off = NONE if has_exact_multiples(program.grid) else Fraction(OFF_GRID) * 2 * precision.unit * bound
-    return Value(-bound, bound, Lattice(NONE, meant(program.grid)), meant=off)
+    off = NONE if has_exact_multiples(grid) else Fraction(OFF_GRID) * 2 * precision.unit * bound
+    return Value(-bound, bound, Lattice(NONE, meant(grid)), meant=off)
 
 
 def _constants(program: Program, name: str, stored: Array, precision: Precision) -> Iterable[Value]:
