@@ -48,7 +48,7 @@ MAY_IMPORT = {
 }
 EXTRAS = (
     "ray", "transformers", "gradio", "triton", "beartype", "hypothesis", "pytest", "huggingface_hub", "onnx",
-    "onnxscript", "onnxruntime", "tensorboard", "nnsight",
+    "onnxscript", "onnxruntime", "tensorboard", "nnsight", "z3", "flint",
 )  # fmt: skip
 
 
@@ -244,14 +244,19 @@ def test_a_name_that_the_package_has_not_is_an_attribute_error() -> None:
     assert not hasattr(posattn, "zoos")
 
 
-@pytest.mark.parametrize("extra", ["gpt2", "hub", "onnx"])
+#: Packages that are imported under another name than they are installed by.
+IMPORTED_AS = {"z3-solver": "z3", "python-flint": "flint"}
+
+
+@pytest.mark.parametrize("extra", ["gpt2", "hub", "onnx", "proof"])
 def test_every_extra_that_can_be_installed_is_used(extra: str) -> None:
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-    assert set(extras) == {"gpt2", "hub", "onnx", "tensorboard", "dev"}
+    assert set(extras) == {"gpt2", "hub", "onnx", "proof", "tensorboard", "dev"}
     code = "\n".join(path.read_text() for path in sources())
     for requirement in extras[extra]:
-        package, *_ = re.findall(r"[a-z_]+", requirement)
-        assert re.search(rf"^ +(import|from) {package}\b", code, flags=re.MULTILINE)
+        installed, *_ = re.findall(r"[a-z0-9_-]+", requirement)
+        package = IMPORTED_AS.get(installed, installed)
+        assert re.search(rf"^ *(import|from) {package}\b", code, flags=re.MULTILINE)
 
 
 # ---- nothing is unpickled

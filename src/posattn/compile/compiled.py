@@ -122,7 +122,15 @@ class Compiled(Pretrained):
             raise missing_extra("proving", "proof") from None
         seconds = None if seconds is None else real("seconds", seconds)
         require(seconds is None or seconds > 0, f"seconds={seconds}: a step needs some time, more than 0 seconds.")
-        return prove(self, seconds=seconds).sealed(self._fingerprint())
+        found = prove(
+            self.program,
+            self.model,
+            domain=self.domain,
+            registers=self.registers,
+            lines=self.lines,
+            seconds=seconds,
+        )
+        return found.sealed(self._fingerprint())
 
     def proved(self, *, seconds: float | None = None) -> "Compiled":
         """The same with its proof, which `save` writes beside the certificate."""

@@ -15,6 +15,7 @@ import torch
 
 from posattn.compile.expressions import Array, Call, Expression, Line, product, rebuilt, walk
 from posattn.compile.expressions.known_functions import check_argument, is_known
+from posattn.compile.input_ranges import Domain
 from posattn.compile.lowering.broken_lines import Function, Numbers, broken_line, measured_error, outward
 from posattn.compile.lowering.expression_bounds import Interval, bounds
 from posattn.compile.lowering.fit_errors import can_prove, largest_error
@@ -48,7 +49,7 @@ def calls_of(round_: Round) -> list[Call]:
     return [part for part in parts if isinstance(part, Call)]
 
 
-def fit_calls(program: Program, domain: float, *, knots: int, dtype: torch.dtype) -> tuple[Fitted, ...]:
+def fit_calls(program: Program, domain: Domain, *, knots: int, dtype: torch.dtype) -> tuple[Fitted, ...]:
     """A line for every call, or two for a product, on all values that its arguments can take."""
     require(knots >= 2, f"fit={knots}: a broken line has at least two knots.")
     found = []
@@ -61,7 +62,7 @@ def fit_calls(program: Program, domain: float, *, knots: int, dtype: torch.dtype
     return tuple(found)
 
 
-def checked_fits(program: Program, domain: float, fits: Sequence[Fitted]) -> tuple[Fitted, ...]:
+def checked_fits(program: Program, domain: Domain, fits: Sequence[Fitted]) -> tuple[Fitted, ...]:
     """Lines from a file: on all values that arguments can take, each with an error that is found anew."""
     needed = list(_arguments(program, domain))
     require(
@@ -155,7 +156,7 @@ def _line_arguments(call: Call) -> list[Expression]:
     return list(call.arguments)
 
 
-def _arguments(program: Program, domain: float) -> Iterator[tuple[int, Call, Expression, tuple[float, float]]]:
+def _arguments(program: Program, domain: Domain) -> Iterator[tuple[int, Call, Expression, tuple[float, float]]]:
     """The round, the call, and what each of its lines is a function of, with the least and the largest value."""
     with np.errstate(all="ignore"):  # what is not finite is refused here
         ranges = register_bounds(program, domain)

@@ -9,13 +9,12 @@
 import math
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 from posattn.compile.expressions import Array
 from posattn.compile.expressions.known_functions import FUNCTIONS
-from posattn.compile.input_ranges import shown_domain, shown_grid
+from posattn.compile.input_ranges import Domain, shown_domain, shown_grid
 from posattn.compile.lowering.constant_products import expand_products
-from posattn.compile.lowering.fits import checked_fits, replace_calls
+from posattn.compile.lowering.fits import Fitted, checked_fits, replace_calls
 from posattn.compile.program import Program
 from posattn.compile.proof.attention import prove_selection
 from posattn.compile.proof.findings import Finding, Outcome, OutOfTime
@@ -26,50 +25,59 @@ from posattn.compile.proof.precision import PRECISIONS
 from posattn.compile.proof.record import Proof, Step
 from posattn.compile.proof.specification import prove_specification
 from posattn.errors import PosattnError, require
+from posattn.nn import ExactPositionalTransformer
 from posattn.nn.weights import check_finite_weights
-
-if TYPE_CHECKING:
-    from posattn.compile.compiled import Compiled
 
 #: Inputs from which the search for the largest error starts; `benchmarks/proofs.py` uses a thousand.
 STARTS = 16
 WITHIN = "all values within the bounds of the registers"
 
 
-def prove(compiled: "Compiled", *, seconds: float | None = None) -> Proof:
-    """A compiled model's proof, not sealed yet. `seconds`: how long each step may take."""
-    model = compiled.model
+def prove(
+    program: Program,
+    model: ExactPositionalTransformer,
+    *,
+    domain: Domain,
+    registers: tuple[str, ...],
+    lines: tuple[Fitted, ...] = (),
+    seconds: float | None = None,
+) -> Proof:
+    """The proof of a compiled model, not sealed yet. `seconds`: how long each step may take.
+
+    `registers`: what each dimension of the state holds; `lines`: what stands for functions from outside the language.
+    """
     dtype = next(model.parameters()).dtype
     require(dtype in PRECISIONS, f"the model is {dtype}: prove it in {' or '.join(map(str, PRECISIONS))}.")
-    check_finite_weights(f"'{compiled.program.name}'", model.weights())
-    domain = shown_domain(compiled.domain) + shown_grid(compiled.program.grid)
+    check_finite_weights(f"'{program.name}'", model.weights())
     about = Subject(
-        program=_with_lines(compiled),
+        program=_with_lines(program, domain, lines),
         weights=model.weights(),
         heads=model.architecture.heads,
-        registers=compiled.registers,
-        domain=compiled.domain,
+        registers=registers,
+        domain=domain,
         precision=PRECISIONS[dtype],
     )
-    steps, bound = prove_steps(about, compiled.program, domain=domain, seconds=seconds)
+    shown = shown_domain(domain) + shown_grid(program.grid)
+    steps, bound = prove_steps(about, program, domain=shown, seconds=seconds)
     return Proof(
-        program=compiled.program.name,
-        length=compiled.program.length,
-        domain=domain,
+        program=program.name,
+        length=program.length,
+        domain=shown,
         dtype=about.precision.name,
         steps=tuple(steps),
         bound=bound,
-        found=None if bound is None else largest_error(compiled.program, model, compiled.domain, starts=STARTS),
+        found=None if bound is None else largest_error(program, model, domain, starts=STARTS),
     )
 
 
-def _with_lines(compiled: "Compiled") -> Program:
+def _with_lines(program: Program, domain: Domain, lines: tuple[Fitted, ...]) -> Program:
     """The program with broken lines for its functions from outside the language, each with an error that is proved."""
-    program, fits = compiled.program, compiled.lines
-    expanded = expand_products(program, fits or None) if fits else program
-    if not fits and program.outside():
-        raise PosattnError(f"'{program.name}' has fitted functions without bounds: compile it again, then prove it.")
-    proved = checked_fits(expanded, compiled.domain, fits)
+    if not lines:
+        places = program.outside()
+        require(not places, f"'{program.name}' has a fitted function without bounds ({places[:1]}): compile it again.")
+        return program
+    expanded = expand_products(program, lines)
+    proved = checked_fits(expanded, domain, lines)
     unproved = sorted({fit.function for fit in proved if not fit.proved})
     require(
         not unproved,
