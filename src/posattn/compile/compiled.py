@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from posattn.checks import instance, whole
+from posattn.checks import instance, real, whole
 from posattn.checks import path as checked_path
 from posattn.compile import program_json as serial
 from posattn.compile.certificate import Certificate, fingerprint, has_digest

@@ -69,7 +69,7 @@ def lower(
 
 
 def _fits(
-    program: Program, domain: float, fit: int | tuple[Fitted, ...] | None, dtype: torch.dtype
+    program: Program, domain: Domain, fit: int | tuple[Fitted, ...] | None, dtype: torch.dtype
 ) -> tuple[Fitted, ...]:
     if isinstance(fit, tuple):
         return checked_fits(program, domain, fit)
