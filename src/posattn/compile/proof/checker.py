@@ -47,7 +47,7 @@ class File:
     """The file's program, sizes and tensors, which fit each other, and the arithmetic of its dtype."""
     def __init__(self, path: str) -> None:
         with safetensors.safe_open(path, "np") as file:
-            about, w = file.metadata(), {n.removesuffix("_weight"): file.get_tensor(n) for n in file.keys()}  # noqa: SIM118
+            about, w = file.metadata(), {n.removesuffix("_weight"): file.get_tensor(n) for n in [*file.keys()]}
         program, compiled, sizes = (json.loads(about[name]) for name in ("program", "compiled", "architecture"))
         self.program, self.inputs, self.nodes, self.memory = program, program["inputs"], program["nodes"], {}
         self.one = lambda k: self.memory.setdefault(k, k)  # equal facts are one object
