@@ -106,8 +106,9 @@ def test_it_says_what_does_not_stand(tensor, place, value, reason, tmp_path):
 def test_a_unit_that_nothing_reads_may_not_overflow(tmp_path):
     made = library_model("max-subarray", 4)
     weights = {name: held.detach().clone() for name, held in made.model.weights().items()}
-    idle = int(np.flatnonzero((weights["mlp_out_weight"][0] == 0).all(1).numpy())[0])
-    weights["mlp_in_weight"][0, 0, idle] = 3e38
+    read = weights["mlp_middle_weight"] if "mlp_middle_weight" in weights else weights["mlp_out_weight"]
+    layer, *_, idle = np.argwhere((read == 0).all(-1).numpy())[-1].tolist()
+    weights["mlp_in_weight"][layer, made.registers.index("best"), idle] = 3e38
     spoilt = replace(made, model=model_of(made.model.architecture, weights))
     assert made.model(torch.full((1, 4, 1), 1000.0)).isfinite().all()
     assert not spoilt.model(torch.full((1, 4, 1), 1000.0)).isfinite().all()

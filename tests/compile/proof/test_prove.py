@@ -28,12 +28,12 @@ def outcomes(made: Compiled) -> dict[int, Outcome]:
 def test_a_wrong_weight_is_found_with_its_layer_and_register():
     made = library_model("max-subarray", 4)
     place = made.registers.index("start")
-    unit = int(made.model.weights()["mlp_out_weight"][1][:, place].nonzero()[0])
-    proof = spoilt(made, "mlp_out_weight", (1, unit, place), 1.5).prove()
+    unit = int(made.model.weights()["mlp_out_weight"][0][:, place].nonzero()[0])
+    proof = spoilt(made, "mlp_out_weight", (0, unit, place), 1.5).prove()
     assert not proof.holds
     assert proof.bound is None
     assert proof.steps[1].outcome is Outcome.REFUTED
-    assert proof.steps[1].detail.startswith("Not so in layer 1, register 'start', node ")
+    assert proof.steps[1].detail.startswith("Not so in layer 0, register 'start', node ")
     assert proof.steps[3].detail == "it rests on step 2"
 
 
