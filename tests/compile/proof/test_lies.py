@@ -242,3 +242,32 @@ def test_a_proof_never_holds_with_a_step_that_does_not_stand(number, outcome, pr
     steps = tuple(replace(step, outcome=outcome) if step.number == number else step for step in proof.steps)
     assert not replace(proof, steps=steps).holds
     assert not replace(proof, bound=None).holds
+
+
+def test_two_dimensions_of_one_name_do_not_stand_for_each_other(tmp_path, capsys):
+    """A spare dimension that holds 0, called as a register is: what reads it would be taken to read the register."""
+    made = library_model("argsort", 3)
+    assert len(made.registers) < made.model.architecture.embed_dim
+    path, name = tmp_path / "honest.safetensors", made.program.inputs[0]
+    made.proved().save(path)
+
+    def lie(header: Header, tensors: Tensors) -> None:
+        place, spare = made.registers.index(name), len(made.registers)
+        header["compiled"]["registers"].append(name)
+        held = tensors["value_weight"]
+        held[0, spare], held[0, place] = held[0, place].clone(), 0.0
+
+    false = edited(path, tmp_path, lie, keep_proof=False)
+    assert checker.main(str(false)) == 1
+    assert "registers or nodes are not those of the program" in capsys.readouterr().out
+    with pytest.raises(PosattnError, match="each in a dimension of its own"):
+        load(false)
+
+
+def test_a_read_from_nowhere_is_not_a_read_of_nothing(tmp_path, capsys):
+    path = tmp_path / "honest.safetensors"
+    library_model("cumsum", 4).proved().save(path)  # node 0 reads nothing: in the model, the last node, which holds 0
+    false = edited(path, tmp_path, another_node, keep_proof=False)
+    assert checker.main(str(false)) == 2
+    with pytest.raises(PosattnError, match="reads from node -1"):
+        load(false)

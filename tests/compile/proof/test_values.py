@@ -32,7 +32,7 @@ def drawn(rng: np.random.Generator, *, whole: bool) -> dict[str, float]:
 
 
 @pytest.mark.parametrize("whole", [True, False])
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(data=st.data(), seed=st.integers(0, 10**6))
 def test_values_lie_within_the_range_and_on_the_lattice(whole, data, seed):
     tree = trees.grown(data.draw(trees.trees(WORDS, BITS, whole=whole)))
@@ -47,7 +47,7 @@ def test_values_lie_within_the_range_and_on_the_lattice(whole, data, seed):
         assert whole <= (found.lattice is not None)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(data=st.data(), seed=st.integers(0, 10**6))
 def test_errors_of_words_move_a_value_by_no_more_than_its_error(data, seed):
     tree, off = trees.grown(data.draw(trees.trees(WORDS, BITS, whole=False))), Fraction(1, 256)
