@@ -43,7 +43,7 @@ def test_it_imports_nothing_of_posattn():
 @pytest.mark.parametrize(
     ("name", "length"),
     [
-        ("cumsum", 1), ("cumsum", 9), ("cummin", 7), ("cummax", 5), ("sort", 8), ("argsort", 4), ("max-subarray", 5),
+        ("cumsum", 1), ("cumsum", 8), ("cummin", 7), ("cummax", 5), ("sort", 8), ("argsort", 3), ("max-subarray", 3),
         ("reduce", 8), ("permute", 6), ("broadcast", 9), ("cummedian", 2),
     ],
 )  # fmt: skip
@@ -53,13 +53,9 @@ def test_it_agrees_with_the_prover_on_library_programs(name, length, tmp_path):
     bound = checked(made, tmp_path)
     assert proof.holds
     assert proof.bound is not None
-    assert bound == 0 if proof.bound == 0 else proof.bound / 2 <= bound <= 4 * proof.bound
-
-
-@pytest.mark.parametrize("name", ["cumsum", "cummin", "sort", "reduce"])
-def test_its_bound_is_the_provers_where_a_register_is_the_same_everywhere(name, tmp_path):
-    made = library_model(name, 8)
-    assert checked(made, tmp_path) == pytest.approx(made.prove().bound, rel=1e-12)
+    assert proof.bound * (1 - 1e-12) <= bound <= 4 * proof.bound
+    if name not in ("max-subarray", "cummedian"):  # where every node's numbers reach as far as the others'
+        assert bound == pytest.approx(proof.bound, rel=1e-12)
 
 
 def test_it_takes_float64(tmp_path):

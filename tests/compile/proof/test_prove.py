@@ -51,16 +51,16 @@ def test_attention_that_reads_another_node_is_refuted_by_the_layer_and_none_at_a
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize(("name", "length"), [("cumsum", 9), ("sort", 5), ("max-subarray", 6), ("reduce", 8)])
+@pytest.mark.parametrize(("name", "length"), [("cumsum", 9), ("sort", 4), ("max-subarray", 3)])
 def test_no_input_that_a_search_finds_exceeds_the_bound(name, length, dtype):
     made = library_model(name, length, dtype=dtype)
     bound = made.prove().bound
-    found = largest_error(made.program, made.model, made.domain, starts=64, seed=1)
+    found = largest_error(made.program, made.model, made.domain, starts=32, seed=1)
     assert bound is not None
     assert 0 < found <= bound <= 20 * found
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(8))
 def test_random_programs_that_are_proved_stay_within_their_bound(seed):
     case = trees.any_case(seed)
     made = compile(case.program, domain=4.0)
@@ -74,14 +74,17 @@ def test_random_programs_that_are_proved_stay_within_their_bound(seed):
 
 
 def test_a_bound_of_0_means_that_no_operation_rounds():
-    made = library_model("argsort", 4)
+    made = library_model("argsort", 3)
     assert made.prove().bound == 0
     assert largest_error(made.program, made.model, made.domain, starts=32) == 0
 
 
 def test_bounds_are_shown_rounded_up():
     assert rounded_up(0.1234561) == "0.123457"
-    assert float(rounded_up(library_model("cummin", 7).prove().bound)) >= library_model("cummin", 7).prove().bound
+    bound = library_model("cummin", 7).prove().bound
+    assert bound is not None
+    assert f"≤ {rounded_up(bound)} in float32" in str(library_model("cummin", 7).prove())
+    assert float(f"{bound:.6g}") < bound <= float(rounded_up(bound))
     assert rounded_up(2.0**-149).endswith("e-45")
 
 

@@ -1,8 +1,10 @@
 """One stored number changed: refused, or accepted and harmless. `benchmarks/tampering.py` does it a thousand times."""
 
+import importlib
 import sys
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,14 +12,15 @@ import pytest
 from compile.models import library_model
 
 sys.path.append(str(Path(__file__).parents[3] / "benchmarks"))
+tampering: Any = importlib.import_module("tampering")
 
-import tampering
 
-
-@pytest.mark.parametrize(("name", "length"), [("cumsum", 4), ("sort", 2), ("cummin", 5), ("permute", 5), ("broadcast", 4)])
+@pytest.mark.parametrize(
+    ("name", "length"), [("cumsum", 4), ("sort", 2), ("cummin", 5), ("permute", 5), ("broadcast", 4)]
+)
 def test_a_change_of_one_number_is_refused_or_harmless(name, length, tmp_path):
     made, rng = library_model(name, length), np.random.default_rng(length)
-    found = Counter(tampering.verdict(made, tampering.drawn_change(made, rng), tmp_path) for _ in range(12))
+    found = Counter(tampering.verdict(made, tampering.drawn_change(made, rng), tmp_path) for _ in range(10))
     assert found["HARMFUL"] == 0
     assert found["refused by both"] >= 2
 
