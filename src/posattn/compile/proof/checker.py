@@ -94,30 +94,33 @@ def fits(file: File, layer: int, sizes: np.ndarray) -> np.ndarray:
         reached.append(1.01 * reached[-1] @ matrix)  # 1 % is far more than what sums are off
     if not max(held.max() for held in reached) < np.finfo(file.type).max / 4: raise Refused("numbers can overflow")
     return reached[-1]
-def times(file: File, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """The product, in whole numbers times a power of two; refused where the model's sums could be rounded."""
+def times(file: File, a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, bool]:
+    """The exact product, and whether the model's is exact too, in any order of summation."""
     def whole(m: np.ndarray) -> tuple[np.ndarray, int]:  # m·2ˢ as whole numbers, with s as small as can be
         mantissa, exponent = np.frexp(m[m != 0])
         digits = (mantissa * 2.0**53).astype(np.int64)
-        s = 53 - int((exponent + np.log2(digits & -digits)).min(initial=53))
+        s = 53 - int((exponent + np.log2(digits & -digits)).min(initial=999))
         return np.ldexp(m, s), s
     (x, s), (y, t) = whole(a), whole(b)
-    if not np.abs(x).max(0) @ np.abs(y).max(1) < 2**file.bits or F(2) ** (-s - t) < file.smallest:
-        raise Refused("logits are not exact in the model's dtype")
-    return np.ldexp(x @ y, -s - t)
+    most, least = float(np.abs(x).max(0) @ np.abs(y).max(1)), F(2) ** (-s - t)
+    if not most < 2**53 or least < F(1, 1 << 1000): raise Refused("logits have too many digits")
+    return np.ldexp(x @ y, -s - t), most <= 2**file.bits and least >= file.smallest
 def selected(file: File, layer: int, head: int) -> list[int]:
     """Step 1: the node that each node reads, if softmax in the file's dtype gives it exactly 1 and all others 0."""
     p, block = np.hstack([file.w["encoding"], np.ones((file.count, 1))]), slice(head * file.d, (head + 1) * file.d)
     query, key = (np.vstack([file.w[n][layer], file.w[f"{n}_bias"][layer]])[:, block] for n in ("query", "key"))
-    if (known := (query.tobytes(), key.tobytes())) not in file.memory:
-        logits = times(file, times(file, p, query), times(file, p, key).T)
-        reads, rows, rest = logits.argmax(1), np.arange(file.count), logits.copy()
-        rest[rows, reads] = -1e300
-        for best, other in set(zip(logits[rows, reads].tolist(), rest.max(1).tolist(), strict=True)):
-            apart = (F(best) - F(other)) * (1 - 8 * file.unit) - 8 * file.unit * abs(F(best))
-            if apart / F(math.isqrt(file.d << 80) + 1, 1 << 40) < file.never: raise Refused(f"head {head} mixes nodes")
-        file.memory[known] = reads.tolist()
-    return file.memory[known]
+    if (known := (query.tobytes(), key.tobytes())) in file.memory: return file.memory[known]
+    (q, one), (k, two) = times(file, p, query), times(file, p, key)
+    logits, three = times(file, q, k.T)
+    a, b = (np.abs(p) @ np.abs(m) for m in (query, key))  # if rounded, off by 3·(d + 2)·u of these sizes
+    off = file.unit * F((a @ b.T).max()) + file.smallest * F(1 + a.sum(1).max() + b.sum(1).max())
+    off = NIL if one and two and three else F(31, 10) * (file.d + 2) * off
+    reads, rows, rest = logits.argmax(1), np.arange(file.count), logits.copy()
+    rest[rows, reads] = -1e300
+    for best, other in set(zip(logits[rows, reads].tolist(), rest.max(1).tolist(), strict=True)):
+        apart = (F(best) - F(other)) * (1 - 8 * file.unit) - 8 * file.unit * abs(F(best)) - 2 * off
+        if apart / F(math.isqrt(file.d << 80) + 1, 1 << 40) < file.never: raise Refused(f"head {head} mixes nodes")
+    return file.memory.setdefault(known, reads.tolist())
 def rounded(file: File, column: dict[int, F], terms: list[Known], reach: F | None = None) -> Known:
     """A sum in any order: off by half a last place of its partial sums, the largest ones in the worst order."""
     present = {row: w for row, w in column.items() if size(terms[row])}
@@ -134,11 +137,9 @@ def rounded(file: File, column: dict[int, F], terms: list[Known], reach: F | Non
     fine = grain(whole.step or NIL)
     if whole.error or fine < file.smallest or sum(sizes) > fine * (1 << file.bits):
         most = size(whole) if reach is None else min(size(whole), reach + whole.error)
-        lossy = [t for w, t in parts if grain(w) != abs(w)]
-        off = sum((file.half(size(t)) for t in lossy), NIL)
+        off = sum((file.half(size(t)) if grain(w) != abs(w) else file.smallest * (abs(w) < 1) for w, t in parts), NIL)
         for count in range(2, len(sizes) + 1):
             off += file.half((most if count == len(sizes) else sum(sizes[:count])) + off)
-        off += len(parts) * file.smallest if lossy or any(abs(w) < 1 for w, _ in parts) else NIL
     off += whole.error
     return Known(whole.low, whole.high, None if off else whole.step, off, frozenset(present.items()))
 
@@ -277,8 +278,7 @@ def check(file: File) -> F:
             parts = {name: part_of(file, layer, place) for place, name in enumerate(file.registers)}
             kept = [n for n in parts if n in live[layer + 1] or (n in added and n in state and any(parts[n][-1]))]
             heads = {n * file.heads // file.width for name in kept for n, column in enumerate(parts[name][0]) if column}
-            for place, name in enumerate(file.registers):
-                sizes[place] = max(float(size(k)) for k in set(state[name])) if name in state else sizes[place]
+            for name in state: sizes[file.registers.index(name)] = max(float(size(k)) for k in set(state[name]))
             sizes = fits(file, layer, sizes)
             reads = [selected(file, layer, head) if head in heads else [] for head in range(file.heads)]
             state = {name: becomes(file, parts[name], name, round_, state, reads) for name in kept}
