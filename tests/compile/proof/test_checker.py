@@ -81,7 +81,7 @@ def test_it_takes_every_kind_of_expression_on_a_grid_of_its_own(tmp_path):
     ("tensor", "place", "value", "reason"),
     [
         ("query_weight", (0, 0, 0), 0.0, "layer 0: head 0 mixes nodes"),
-        ("mlp_out_weight", (1, 0, 0), 1.0000001, "layer 1: the MLP differs from it"),
+        ("mlp_out_weight", (1, 0, 0), 1.0000001, "layer 1: the MLP is not the round"),
         ("encoder_weight", (0, 0), 2.0, "the encoder does not fill 'x' as the program does"),
         ("decoder_weight", (0, 0), 0.5, "the decoder changes the outputs"),
         ("value_weight", (0, 0, 0), float("nan"), "some weights are not finite"),
@@ -117,3 +117,20 @@ def test_a_unit_that_nothing_reads_may_not_overflow(tmp_path):
 def test_the_grain_of_a_number_is_the_power_of_two_that_divides_it(step, held):
     wanted = checker.F(held) if held != 3 else checker.F(1)
     assert checker.grain(checker.F(step)) == wanted
+
+
+@pytest.mark.parametrize(("scale", "stands"), [(1.0, True), (2.0**-5, False)])
+def test_it_takes_logits_that_the_dtype_rounds_as_long_as_they_are_far_enough_apart(scale, stands, tmp_path):
+    made = library_model("cumsum", 8)
+    weights = {name: held.detach().clone() for name, held in made.model.weights().items()}
+    weights["query_weight"] *= scale * (1 + 2.0**-18)
+    other = replace(made, model=model_of(made.model.architecture, weights))
+    assert other.prove().holds == stands
+    if stands:
+        assert checked(other, tmp_path) == checked(made, tmp_path)
+        file = checker.File(str(tmp_path / "model.safetensors"))
+        p, query = weights["encoding"].double().numpy(), weights["query_weight"][2].double().numpy()
+        assert not checker.times(file, p, query)[1]
+    else:
+        with pytest.raises(checker.Refused, match=r"^layer 0: head 0 mixes nodes$"):
+            checked(other, tmp_path)

@@ -209,7 +209,7 @@ class Kind:
     def after(self, update: list) -> Known:
         """Steps 2 and 4: what is known of the register then; refused unless the MLP is the local function."""
         known, wanted = self.of(update)
-        if self.search.check(self.run(size(known))[0] != wanted) != z3.unsat: raise Refused("the MLP differs from it")
+        if self.search.check(self.run(size(known))[0] != wanted) != z3.unsat: raise Refused("the MLP is not the round")
         own, sides = NIL, [(d, z3.Not(d)) for d in list(self.decisions.values())[:6]]
         for fall in itertools.product(*sides):  # every way in which decisions can fall
             if self.search.check(*fall) != z3.unsat:
