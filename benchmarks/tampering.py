@@ -43,7 +43,7 @@ VERDICTS = ("refused by both", "by the prover alone", "by the checker alone", "h
 #: Random inputs on which a model that was accepted is tried, besides adversarial and exhaustive ones.
 SAMPLES = 256
 #: How long each step of a proof may take.
-SECONDS = 60.0
+SECONDS = 20.0
 
 
 @dataclass(frozen=True)

@@ -81,7 +81,7 @@ def test_it_takes_every_kind_of_expression_on_a_grid_of_its_own(tmp_path):
     ("tensor", "place", "value", "reason"),
     [
         ("query_weight", (0, 0, 0), 0.0, "layer 0: head 0 mixes nodes"),
-        ("mlp_out_weight", (1, 0, 0), 1.0000001, "layer 1: the MLP is not the round"),
+        ("mlp_out_weight", (1, 0, 0), 1.0000001, "layer 1: the MLP may be different"),
         ("encoder_weight", (0, 0), 2.0, "the encoder does not fill 'x' as the program does"),
         ("decoder_weight", (0, 0), 0.5, "the decoder changes the outputs"),
         ("value_weight", (0, 0, 0), float("nan"), "some weights are not finite"),

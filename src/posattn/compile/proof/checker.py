@@ -147,6 +147,7 @@ class Kind:
     """Nodes that look alike: a formula for every variable, and the variable behind each input and each word."""
     def __init__(self, file: File, part: list, known: list[Known], which: dict) -> None:
         self.file, self.part, self.which, self.search, self.seen = file, part, which, z3.Solver(), []
+        self.search.set("timeout", 20_000)  # milliseconds for one question; without an answer, it refuses
         self.decisions, self.decides = {}, False
         for n, k in enumerate(known):
             whole, off = real(k.step or 0) * z3.ToReal(z3.Int(f"k{n}")), z3.Real(f"e{n}")
@@ -209,14 +210,13 @@ class Kind:
     def after(self, update: list) -> Known:
         """Steps 2 and 4: what is known of the register then; refused unless the MLP is the local function."""
         known, wanted = self.of(update)
-        if self.search.check(self.run(size(known))[0] != wanted) != z3.unsat: raise Refused("the MLP is not the round")
+        if self.search.check(self.run(size(known))[0] != wanted) != z3.unsat: raise Refused("the MLP may be different")
         own, sides = NIL, [(d, z3.Not(d)) for d in list(self.decisions.values())[:6]]
         for fall in itertools.product(*sides):  # every way in which decisions can fall
             if self.search.check(*fall) != z3.unsat:
                 below = lambda f, e: self.decides and self.search.check(f > -e, *fall) == z3.unsat  # noqa: B023
                 own = max(own, self.run(size(known), below)[1].error)
         return known._replace(error=known.error + own)
-
 def part_of(file: File, layer: int, register: int) -> list[list[dict[int, F]]]:
     """Values, outputs, the MLP's matrices, as columns {row: weight}; empty where nothing leads to the register."""
     value, output, first, last = (file.w[name][layer] for name in ("value", "output", "mlp_in", "mlp_out"))
