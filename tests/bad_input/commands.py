@@ -27,6 +27,7 @@ LINES: dict[str, dict[str, Any]] = {
     "new": {"kind": "task", "name": "my-first", "--out": "first.py"},
     "compile": {"program": "sort", "--length": "4", "--out": "made.safetensors"},
     "verify": {"file": "sorter.safetensors", "--samples": "1"},
+    "prove": {"file": "sorter.safetensors", "--seconds": "60"},
     "trace": {"program": "sort", "values": ["3", "1", "2"]},
     "run-model": {"file": "sorter.safetensors", "values": ["3", "1"]},
     "export": {"file": "good.safetensors", "--to": "pretrained", "--out": "exported"},

@@ -293,13 +293,18 @@ def load(path: str | os.PathLike[str]) -> Compiled:
         )
         for bound in named_bounds(domain).values():
             require(0 < bound < math.inf, f"its domain is {bound}.")
+        registers = tuple(map(str, about["registers"]))
+        require(
+            len(set(registers)) == len(registers) <= sizes.embed_dim and set(program.registers) <= set(registers),
+            "its registers are not those of its program, each in a dimension of its own.",
+        )
         tried = _certificate(header, model)
         return Compiled(
             program=program,
             model=model,
             domain=domain,
             encoding=str(about["encoding"]),
-            registers=tuple(map(str, about["registers"])),
+            registers=registers,
             fits=tuple((str(name), float(error)) for name, error in about["fits"]),
             lines=fits_from_json(about.get("lines", ())),
             certificate=tried,

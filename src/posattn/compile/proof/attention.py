@@ -3,9 +3,9 @@
 With q = P·W_Q + b_Q and k = P·W_K + b_K, node i reads node t if the logit S_it = q_i·k_t exceeds every other by so much
 that softmax has nothing left for them. All logits are computed exactly, as whole numbers times one power of two.
 
-What the dtype makes of them: if every product q_ic·k_jc is a multiple of a power of two g, and Σ_c |q_ic·k_jc| ≤ 2ᵖ·g,
-no sum is rounded, in any order; otherwise they are off by a bound e. Dividing by √d and subtracting the maximum is off
-by a factor of 1 ± 4u, so that a distance of at least
+What the dtype makes of them: if every product q_ic·k_jc is a multiple of a power of two g that the dtype holds, and
+Σ_c |q_ic·k_jc| ≤ 2ᵖ·g, no sum is rounded, in any order; otherwise they are off by a bound e. Dividing by √d and
+subtracting the maximum is off by a factor of 1 ± 4u, so that a distance of at least
 
     ((S_it − S_ij)·(1 − 8u) − 8u·|S_it| − 2e)/√d
 
@@ -46,6 +46,9 @@ def prove_selection(
     reads: list[list[Array]] = []
     least: Fraction | None = None
     for layer, heads_used in enumerate(used):
+        largest = _largest_logit(held, layer)
+        if not largest < float(precision.largest) / 4:
+            return Selection(reads, _overflows(layer, largest, precision))
         reads.append([])
         for head in range(heads):
             limit.check()
@@ -87,6 +90,26 @@ def _spread(layer: int, head: int, distance: Fraction, precision: Precision) -> 
     )
 
 
+def _overflows(layer: int, largest: float, precision: Precision) -> Finding:
+    return Finding(
+        Outcome.OPEN,
+        "every node's attention is exactly 1 at one node and 0 elsewhere",
+        "all inputs",
+        "exact integer arithmetic",
+        f"layer {layer}: queries, keys or logits of up to {largest:.3g} can overflow {precision.name}",
+    )
+
+
+def _largest_logit(held: Mapping[str, Array], layer: int) -> float:
+    """No query, key or logit of any head is larger: an idle head that overflows would spoil what others read."""
+    top = np.append(np.abs(held["encoding"]).max(0), 1)
+    query, key = (
+        top @ np.abs(np.vstack([held[f"{name}_weight"][layer], held[f"{name}_bias"][layer]]))
+        for name in ("query", "key")
+    )
+    return float(max(query.max(), key.max(), query @ key))
+
+
 def _selected(position: Array, maps: list[Array], shifts: list[Array], precision: Precision) -> tuple[Array, Fraction]:
     """The node with the largest logit for every node, and the least distance that reaches softmax's exp."""
     beside = _whole(np.hstack([position, np.ones((len(position), 1))]))  # P·W + b as one product
@@ -95,12 +118,12 @@ def _selected(position: Array, maps: list[Array], shifts: list[Array], precision
     transposed = (key[0].T, key[1])
     logits, grain = _product(query, transposed)
     sums = [_largest_sum(beside, map_) for map_ in below] + [_largest_sum(query, transposed)]
-    exact = max(sums) <= 1 << precision.bits
+    least = min(query[1], key[1], grain)  # a power of two that the dtype has to hold
+    exact = max(sums) <= 1 << precision.bits and least >= precision.smallest
     off = Fraction(0) if exact else _rounding(position, maps, shifts, precision) / grain
     nodes, reaches = _distances(logits, 8 * precision.unit)
     root = Fraction(isqrt(position.shape[1] << 80) + 1, 1 << 40)
-    fits = sums[-1] * grain <= precision.largest / 4
-    return nodes, (reaches - 2 * off) * grain / root if fits else Fraction(-1)
+    return nodes, (reaches - 2 * off) * grain / root
 
 
 def _distances(logits: Array, share: Fraction) -> tuple[Array, Fraction]:
@@ -161,12 +184,15 @@ def _largest_sum(one: Whole, other: Whole) -> int:
 
 
 def _rounding(position: Array, maps: list[Array], shifts: list[Array], precision: Precision) -> Fraction:
-    """How far a logit can be off, for any order of summation: |P||W| and |q||k| bound all partial sums."""
-    unit, width = float(precision.unit), position.shape[1]
+    """How far a logit can be off, for any order of summation: |P||W| and |q||k| bound all partial sums.
+
+    Products below the smallest normal number are off by up to the smallest one, which is not 0 in float64.
+    """
+    unit, width, tiny = float(precision.unit), position.shape[1], float(precision.smallest)
     sizes, errors = [], []
     for weight, shift in zip(maps, shifts, strict=True):
         size = np.abs(position) @ np.abs(weight) + np.abs(shift)
-        errors.append((width + 2) * unit * size)
+        errors.append((width + 2) * (unit * size + tiny))
         sizes.append(size + errors[-1])
-    total = (width + 2) * unit * (sizes[0] @ sizes[1].T) + errors[0] @ sizes[1].T + sizes[0] @ errors[1].T
+    total = (width + 2) * (unit * (sizes[0] @ sizes[1].T) + tiny) + errors[0] @ sizes[1].T + sizes[0] @ errors[1].T
     return Fraction(float(total.max()) * (1 + 2.0**-20))

@@ -8,6 +8,7 @@
 
 import math
 from collections.abc import Sequence
+from decimal import ROUND_CEILING, Context
 from fractions import Fraction
 
 from posattn.compile.expressions import Array
@@ -126,6 +127,12 @@ def above(number: Fraction) -> float:
 
 
 def _specified(program: Program, watch: Watch) -> Finding:
+def rounded_up(number: float) -> str:
+    """A number with six digits, not below it."""
+    return f"{Context(prec=6, rounding=ROUND_CEILING).create_decimal(number):g}"
+
+
+def _specified(about: Subject, watch: Watch) -> Finding:
     """Step 3."""
     try:
         with watch as limit:
@@ -157,7 +164,7 @@ def _rounding(about: Subject, found: Layers, domain: str) -> Finding:
         why = "it rests on step 2" if found.different else _why(found)
         return Finding(Outcome.OPEN, f"a bound on |model(x) − program(x)| in {about.precision.name}", inputs, by, why)
     bound = above(found.bound)
-    exact = "= 0: no operation rounds" if bound == 0 else f"≤ {bound:.6g}"
+    exact = "= 0: no operation rounds" if bound == 0 else f"≤ {rounded_up(bound)}"
     order = "for any order of summation, with or without fused multiply-add"
     return Finding(Outcome.STANDS, f"|model(x) − program(x)| {exact} in {about.precision.name}, {order}", inputs, by)
 

