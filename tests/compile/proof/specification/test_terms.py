@@ -7,7 +7,7 @@ import pytest
 
 from posattn.compile import distance, gate, maximum, minimum, positive, relu, select, word
 from posattn.compile.expressions import Expression
-from posattn.compile.proof.specification.evaluation import Evaluation
+from posattn.compile.proof.specification.evaluation import Evaluation, evaluated
 from posattn.compile.proof.specification.terms import (
     ZERO,
     At,
@@ -17,7 +17,6 @@ from posattn.compile.proof.specification.terms import (
     Input,
     Permutation,
     added,
-    evaluated,
     number,
     picked,
     scaled,
