@@ -7,7 +7,7 @@ they came from.
 
 import numpy as np
 
-from posattn.compile.expressions import clip, maximum, select, word
+from posattn.compile.expressions import clip, maximum, positive, select, word
 from posattn.compile.program import Program
 from posattn.compile.programs.building import program_length
 from posattn.compile.programs.networks import carrying_sort_rounds, doublings
@@ -68,7 +68,8 @@ def _copy(total: int, shift: int) -> Round:
     return Round(
         receive={"number": reads("x", left), "known": reads("full", left)},
         update={
-            "x": select(word("full"), word("x"), word("number")),
+            # a bit that is computed, not read, is exactly 0 or 1 in a proof's every case: then gates add no rounding
+            "x": select(positive(word("full"), grid=1.0), word("x"), word("number")),
             "full": maximum(word("full"), word("known")),
         },
         note=f"nodes without a number take that of {shift} to the left",
