@@ -233,7 +233,7 @@ class Reduced(Folded):
 
 @dataclass(frozen=True)
 class Computes(Specification):
-    """Expressions of the inputs: for every output one expression per node that has it, in which word("x[3]") is x at node 3.
+    """Expressions of the inputs: for every output one per node that has it, in which word("x[3]") is x at node 3.
 
     >>> reversed_pair = Computes({"x": (word("x[1]"), word("x[0]"))})
     """

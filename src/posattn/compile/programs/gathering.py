@@ -68,7 +68,7 @@ def _copy(total: int, shift: int) -> Round:
     return Round(
         receive={"number": reads("x", left), "known": reads("full", left)},
         update={
-            # a bit that is computed, not read, is exactly 0 or 1 in a proof's every case: then gates add no rounding
+            # `full` itself would do; a proof of rounding tells 0 from 1 for bits that are computed, and finds none here
             "x": select(positive(word("full"), grid=1.0), word("x"), word("number")),
             "full": maximum(word("full"), word("known")),
         },

@@ -185,6 +185,7 @@ class _Follower:
         for place in sides:
             self._join(chosen[place])
         rows: dict[Place, Array] = {}
+        made: dict[tuple[frozenset[Place], bool], Array] = {}  # what travels with a key has the same row
         for place, choice in chosen.items():
             if choice.is_copy:
                 new[place] = self._copied(place, choice.one, rows)
@@ -192,8 +193,10 @@ class _Follower:
                 smaller, name = sides[place]
                 group = self._group(choice.one)
                 assert group is not None
-                one, other = group.rows[choice.one], group.rows[choice.other]
-                rows[place] = one & other if smaller else one | other
+                one, other, pair = group.rows[choice.one], group.rows[choice.other], frozenset(choice[:2])
+                if (pair, smaller) not in made:
+                    made[pair, smaller] = one & other if smaller else one | other
+                rows[place] = made[pair, smaller]
                 new[place] = Member(group, name)
         return rows
 

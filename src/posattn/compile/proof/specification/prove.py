@@ -81,7 +81,7 @@ def _left_open(program: Program, limit: TimeLimit) -> _Open | None:
     except NotFollowed as reason:
         return _Open(str(reason))
     except TooManyStates as reached:
-        return _Open("numbers that are not in order yet are compared, in too many states to follow", reached.unsorted)
+        return _Open(str(reached), reached.unsorted)
 
 
 def _named(given: specified.Specification) -> str:

@@ -29,8 +29,8 @@ def origins(keys: Sequence[Form]) -> dict[Fraction, Form] | None:
 def brought_back(origins: Sequence[Form], words: Sequence[tuple[Form, Form]], grids: Grids) -> list[Form | None]:
     """The words that come with records, given by their keys in the earlier sort; None: not known.
 
-    `words`: for every rank of the earlier sort what is sorted back by, and the word. Where the word at every rank is that
-    of the last flagged record up to there, a record brings that of the last flagged one with a key up to its own.
+    `words`: for every rank of the earlier sort what is sorted back by, and the word. Where the word at every rank is
+    that of the last flagged record up to there, a record brings that of the last flagged one with a key up to its own.
     """
     owners = _owners(words)
     return [None if owners is None else owners.nearest(origin, grids) for origin in origins]
