@@ -13,6 +13,7 @@ import pytest
 
 from posattn.compile import Program, Round, exchange, library, maximum, minimum, positive, reads, run, select, word
 from posattn.compile.expected import expected
+from posattn.compile.input_ranges import grid_of
 from posattn.compile.proof.findings import Finding, Outcome, OutOfTime, TimeLimit
 from posattn.compile.proof.specification import prove_specification
 from posattn.compile.specification import ArgSorted, Merged, Permuted, Ranked, Scan, Sorted
@@ -24,6 +25,7 @@ specifications: Any = importlib.import_module("specifications")
 pytestmark = pytest.mark.usefixtures("as_users_run_it")
 SAMPLE = [(length, name, options) for length in (1, 2, 3, 6) for name, options in specifications.PROGRAMS]
 SAMPLE += [(32, "sort", {}), (33, "cummax", {}), (17, "max-subarray", {}), (24, "argsort", {}), (9, "fetch", {})]
+SAMPLE += [(16, "gather", {}), (33, "gather", {})]
 
 
 def proved(program: Program) -> Finding:
@@ -36,9 +38,12 @@ def everything(program: Program) -> np.ndarray:
     if program.permutations:
         orders = np.array(list(itertools.permutations(range(program.length))), float)
         return np.stack([np.tile(2.0 ** np.arange(program.length), (len(orders), 1)), orders], axis=2)
+    if len(program.inputs) > 1:  # x, and whom each node asks
+        asked = np.array(list(itertools.product(range(-1, program.length + 1), repeat=program.length)), float)
+        return np.stack([np.tile(2.0 ** np.arange(program.length), (len(asked), 1)), asked], axis=2)
     draw = np.random.default_rng(0)
     x.append(draw.integers(-9, 10, (500, program.length)).astype(float))
-    return np.concatenate(x)[:, :, None] * (program.grid or 1.0)
+    return np.concatenate(x)[:, :, None] * (grid_of(program, "x") or 1.0)
 
 
 def is_right(program: Program) -> bool:
