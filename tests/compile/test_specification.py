@@ -110,8 +110,8 @@ def test_gathered_is_the_number_of_the_nearest_node_to_the_one_that_is_named(len
 
 @pytest.mark.parametrize("name", ["fetch", "gather"])
 def test_specifications_of_two_inputs_come_back_from_json_and_text(name):
-    program = library.get(name, 3)
-    assert program_json.from_json(program_json.to_json(program)) == program
+    program = library.get(name, 2)
+    assert program_json.from_json(program_json.to_json(program)).specification == program.specification
     assert Program.parse(str(program)).specification == program.specification
 
 

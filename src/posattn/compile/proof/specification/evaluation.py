@@ -178,11 +178,11 @@ def _larger(one: Form | None, other: Form | None) -> Form | None:
 
 
 def _smaller(one: Form | None, other: Form | None) -> Form | None:
-    """one + other − the larger of them."""
-    larger = _larger(one, other)
-    if larger is None or one is None or other is None:
+    """−max(−one, −other)."""
+    if one is None or other is None:
         return None
-    return added(added(one, other), scaled(larger, -ONE))
+    larger = _larger(scaled(one, -ONE), scaled(other, -ONE))
+    return None if larger is None else scaled(larger, -ONE)
 
 
 def _cut_off(form: Form) -> Form | None:

@@ -43,8 +43,8 @@ class TooManyStates(Exception):  # noqa: N818 (a limit of the method, not an err
     def __init__(self, groups: list["Group"]) -> None:
         counts = " and ".join(str(len(group.keys)) for group in groups)
         super().__init__(
-            f"groups of {counts} numbers are compared, which have too many states together to try them all. Networks of "
-            "up to 20 numbers are decided, and longer ones that sort short runs and merge them, as the library's sort"
+            f"groups of {counts} numbers are compared, which have too many states together to try them all. Networks "
+            "of up to 20 numbers are decided, and longer ones that sort short runs and merge them"
         )
         self.unsorted = [state for group in groups for state in group.unsorted_states()]
 
