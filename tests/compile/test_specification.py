@@ -148,10 +148,19 @@ def test_a_specification_of_another_number_of_outputs_says_what_plain_python_say
 
 
 @pytest.mark.parametrize("held", [Sorted(), Merged((2, 3)), ArgSorted(), PrefixMedians(), Scan("sum"), Scan(ENDING)])
-def test_what_has_one_output_per_input_is_refused_with_another_number(held):
+def test_what_says_nothing_of_more_outputs_is_refused_with_them(held):
     kind = type(held).__name__
-    with pytest.raises(PosattnError, match=f"{kind} has one output per input: output_length=3, length=5"):
-        longer(held, 3)
+    with pytest.raises(PosattnError, match=f"{kind} says nothing of outputs beyond length=5"):
+        longer(held, 6)
+
+
+@pytest.mark.parametrize(("specification", "meaning"), MEANINGS.values(), ids=map(str, MEANINGS))
+def test_fewer_outputs_are_those_of_the_first_nodes(specification, meaning):
+    if isinstance(specification, Ranked | Computes):
+        return  # these name their outputs one by one
+    inputs = np.random.default_rng(0).integers(-9, 10, (20, LENGTH)).astype(float)
+    found = expected(longer(specification, 2), inputs[:, :, None])[:, :, 0]
+    assert found.tolist() == [list(meaning(list(x)))[:2] for x in inputs.tolist()]
 
 
 def test_tables_of_another_number_of_outputs_are_refused():

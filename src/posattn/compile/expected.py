@@ -21,6 +21,11 @@ def expected(
     """
     given = program.specification
     require(given is not None, f"program '{program.name}' has no specification: write Program(specification=…).")
+    return _outputs(given, program, x)[:, : program.output_nodes]
+
+
+def _outputs(given: specified.Specification | None, program: Program, x: Array) -> Array:
+    """Those that are asked for, and maybe some more nodes of them."""
     v = x[:, :, 0]
     match given:
         case specified.Sorted() | specified.Merged():

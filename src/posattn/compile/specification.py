@@ -19,11 +19,11 @@ from posattn.errors import PosattnError, counted, require
 
 @dataclass(frozen=True)
 class Specification:
-    """What a program's outputs are, as a function of its inputs."""
+    """What a program's outputs are, as a function of its inputs. With fewer outputs it speaks of the first nodes."""
 
     inputs = 1  # how many inputs it speaks of
     outputs = 1
-    any_output_length = False  # whether more or fewer nodes may have outputs than have inputs
+    more_outputs = False  # whether more nodes may have outputs than have inputs; the first few of them always may
 
     def problems(
         self, *, length: int, output_nodes: int, inputs: tuple[str, ...], outputs: tuple[str, ...]
@@ -37,10 +37,12 @@ class Specification:
         return found + self._length_problems(length, output_nodes) or self._misfits(length, output_nodes)
 
     def _length_problems(self, length: int, output_nodes: int) -> list[str]:
-        if self.any_output_length or output_nodes == length:
+        if self.more_outputs or output_nodes <= length:
             return []
         kind = type(self).__name__
-        return [f"its specification {kind} has one output per input: output_length={output_nodes}, length={length}."]
+        return [
+            f"its specification {kind} says nothing of outputs beyond length={length}: make output_length no larger."
+        ]
 
     def _misfits(self, length: int, output_nodes: int) -> list[str]:
         del length, output_nodes
@@ -70,7 +72,7 @@ class Ranked(Specification):
     """At node i the number of rank ranks[i], counted from 0, the smallest."""
 
     ranks: tuple[int, ...]
-    any_output_length = True
+    more_outputs = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "ranks", _wholes("ranks", self.ranks))
@@ -104,7 +106,7 @@ class Permuted(Specification):
         )
 
     def _misfits(self, length: int, output_nodes: int) -> list[str]:
-        return _table_problems("table", self.table, length, entries=output_nodes)
+        return _table_problems("table", self.table, length, entries=length)
 
 
 @dataclass(frozen=True)
@@ -112,7 +114,7 @@ class Broadcast(Specification):
     """One node's number, at every node that has an output."""
 
     source: int = 0
-    any_output_length = True
+    more_outputs = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "source", whole("source", self.source, least=0))
@@ -228,7 +230,7 @@ class Scan(Folded):
 class Reduced(Folded):
     """At every node that has an output the operator over all inputs."""
 
-    any_output_length = True
+    more_outputs = True
 
 
 @dataclass(frozen=True)

@@ -259,6 +259,14 @@ def test_programs_with_more_or_fewer_outputs_are_proved_at_each_of_them(outputs)
     assert proved(replace(first, specification=Broadcast(1))).outcome == Outcome.REFUTED
 
 
+@pytest.mark.parametrize("name", library.PROGRAMS)
+def test_the_first_outputs_of_a_program_are_proved_by_themselves(name):
+    held = library.get(name, 4)
+    specification = Ranked((0, 0)) if isinstance(held.specification, Ranked) else held.specification
+    first = replace(held, output_length=2, specification=specification, oracle=None, recipe=None)
+    assert proved(first).outcome == Outcome.STANDS
+
+
 def test_an_output_beyond_the_inputs_that_is_wrong_is_refuted():
     first = shown_to(library.get("broadcast", 3), 6, 6, Broadcast(0))
     last = first.rounds[-1]
