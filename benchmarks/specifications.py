@@ -20,6 +20,7 @@ import numpy as np
 from posattn.compile import Program, Round, exchange, library, run, word
 from posattn.compile.arguments import Source
 from posattn.compile.expressions import Exchange, Word
+from posattn.compile.input_ranges import grid_of
 from posattn.compile.proof.findings import Outcome, TimeLimit
 from posattn.compile.proof.specification import prove_specification
 from posattn.errors import PosattnError
@@ -134,7 +135,7 @@ def agrees(program: Program, samples: int) -> bool:
     generator = np.random.default_rng(1)
     shape = (samples, program.length, len(program.inputs))
     for x in (generator.integers(0, 2, shape), generator.integers(-9, 10, shape)):
-        x = x * (program.grid or 1.0)
+        x = x * np.array([grid_of(program, name) or 1.0 for name in program.inputs])
         for column, name in enumerate(program.inputs):
             if name in program.permutations:
                 x[:, :, column] = np.argsort(generator.random(shape[:2]), axis=1)

@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from posattn.compile import Program, Round, library, maximum, program_json, word
+from posattn.compile import Program, Round, library, maximum, program_json, run, word
 from posattn.compile.expected import expected
 from posattn.compile.specification import (
     ArgSorted,
     Broadcast,
     Computes,
     Fetched,
+    Gathered,
     Merged,
     Permuted,
     PrefixMedians,
@@ -95,6 +96,82 @@ def test_fetched_is_the_number_of_the_node_that_is_named():
         assert expected(program, x)[0, :, 0].tolist() == [10.0 + at for at in addresses]
 
 
+@pytest.mark.parametrize("length", [1, 2, 3, 4])
+def test_gathered_is_the_number_of_the_nearest_node_to_the_one_that_is_named(length):
+    program = library.get("gather", length)
+    assert program.specification == Gathered()
+    numbers = [10.5 + i for i in range(length)]
+    asked = list(itertools.product(range(-2, length + 2), repeat=length))
+    x = np.array([list(zip(numbers, addresses, strict=True)) for addresses in asked], float)
+    wanted = [[min(enumerate(numbers), key=lambda n: abs(n[0] - a))[1] for a in addresses] for addresses in asked]
+    assert expected(program, x)[:, :, 0].tolist() == wanted
+    assert run(program, x)[:, :, 0].tolist() == wanted
+
+
+@pytest.mark.parametrize("name", ["fetch", "gather"])
+def test_specifications_of_two_inputs_come_back_from_json_and_text(name):
+    program = library.get(name, 2)
+    assert program_json.from_json(program_json.to_json(program)).specification == program.specification
+    assert Program.parse(str(program)).specification == program.specification
+
+
+def longer(specification: Specification, output_length: int) -> Program:
+    """Of 5 numbers, on 8 nodes."""
+    return Program(
+        name="any",
+        length=LENGTH,
+        nodes=8,
+        registers=("x",),
+        rounds=(),
+        output_length=output_length,
+        specification=specification,
+    )
+
+
+LENGTHS = {
+    "selected": (Ranked((4, 0)), lambda v: [max(v), min(v)]),
+    "told to more nodes": (Broadcast(2), lambda v: [v[2]] * 7),
+    "reduced": (Reduced("max"), lambda v: [max(v)]),
+    "reduced, to more nodes": (Reduced("sum"), lambda v: [sum(v)] * 8),
+    "fewer expressions": (Computes({"x": (word("x[4]") - word("x[0]"),)}), lambda v: [v[4] - v[0]]),
+    "more expressions": (Computes({"x": tuple(word(f"x[{i % 5}]") for i in range(7))}), lambda v: [*v, *v[:2]]),
+}
+
+
+@pytest.mark.parametrize(("specification", "meaning"), LENGTHS.values(), ids=LENGTHS)
+def test_a_specification_of_another_number_of_outputs_says_what_plain_python_says(specification, meaning):
+    inputs = np.random.default_rng(0).integers(-9, 10, (20, LENGTH)).astype(float)
+    wanted = [meaning(list(x)) for x in inputs.tolist()]
+    program = longer(specification, len(wanted[0]))
+    assert expected(program, inputs[:, :, None])[:, :, 0].tolist() == wanted
+    assert program_json.from_json(program_json.to_json(program)) == program
+
+
+@pytest.mark.parametrize("held", [Sorted(), Merged((2, 3)), ArgSorted(), PrefixMedians(), Scan("sum"), Scan(ENDING)])
+def test_what_says_nothing_of_more_outputs_is_refused_with_them(held):
+    kind = type(held).__name__
+    with pytest.raises(PosattnError, match=f"{kind} says nothing of outputs beyond length=5"):
+        longer(held, 6)
+
+
+@pytest.mark.parametrize(("specification", "meaning"), MEANINGS.values(), ids=map(str, MEANINGS))
+def test_fewer_outputs_are_those_of_the_first_nodes(specification, meaning):
+    if isinstance(specification, Ranked | Computes):
+        return  # these name their outputs one by one
+    inputs = np.random.default_rng(0).integers(-9, 10, (20, LENGTH)).astype(float)
+    found = expected(longer(specification, 2), inputs[:, :, None])[:, :, 0]
+    assert found.tolist() == [list(meaning(list(x)))[:2] for x in inputs.tolist()]
+
+
+def test_tables_of_another_number_of_outputs_are_refused():
+    with pytest.raises(PosattnError, match="'ranks' of its specification has 5 entries for 3 numbers"):
+        longer(Ranked((0, 1, 2, 3, 4)), 3)
+    with pytest.raises(PosattnError, match="'ranks' of its specification names 6, outside 0 … 4"):
+        longer(Ranked((0, 1, 2, 3, 4, 5, 6)), 7)
+    with pytest.raises(PosattnError, match="has 5 expressions for 3 nodes"):
+        longer(Computes({"x": (word("x[0]"),) * 5}), 3)
+
+
 @pytest.mark.parametrize("name", library.PROGRAMS)
 @pytest.mark.parametrize("length", [1, 2, 5, 8])
 def test_every_library_program_states_what_its_oracle_computes(name, length):
@@ -104,6 +181,9 @@ def test_every_library_program_states_what_its_oracle_computes(name, length):
     for column, entry in enumerate(program.inputs):
         if entry in program.permutations:
             x[:, :, column] = draw.random((50, length)).argsort(axis=1)
+    if isinstance(program.specification, Merged):
+        cuts = np.cumsum(program.specification.runs)[:-1]
+        x = np.concatenate([np.sort(run, axis=1) for run in np.split(x, cuts, axis=1)], axis=1)
     assert program.oracle is not None
     wanted = np.asarray(program.oracle(x if len(program.inputs) > 1 else x[:, :, 0]))
     assert np.array_equal(expected(program, x).ravel(), wanted.ravel())

@@ -12,7 +12,7 @@ from posattn.errors import require
 
 def expected(
     program: Program, x: Shaped[np.ndarray, "samples length inputs"]
-) -> Shaped[np.ndarray, "samples length outputs"]:
+) -> Shaped[np.ndarray, "samples output_nodes outputs"]:
     """The outputs that the program's specification asks for.
 
     >>> from posattn.compile.programs import library
@@ -21,6 +21,11 @@ def expected(
     """
     given = program.specification
     require(given is not None, f"program '{program.name}' has no specification: write Program(specification=…).")
+    return _outputs(given, program, x)[:, : program.output_nodes]
+
+
+def _outputs(given: specified.Specification | None, program: Program, x: Array) -> Array:
+    """Those that are asked for, and maybe some more nodes of them."""
     v = x[:, :, 0]
     match given:
         case specified.Sorted() | specified.Merged():
@@ -34,13 +39,17 @@ def expected(
         case specified.Permuted(table):
             return x[:, list(table)]
         case specified.Broadcast(source):
-            return np.repeat(x[:, source : source + 1], x.shape[1], axis=1)
+            return np.repeat(x[:, source : source + 1], program.output_nodes, axis=1)
         case specified.Fetched():
             return np.take_along_axis(v, x[:, :, 1].astype(int), axis=1)[:, :, None]
+        case specified.Gathered():
+            named = np.clip(x[:, :, 1], 0, x.shape[1] - 1).astype(int)
+            return np.take_along_axis(v, named, axis=1)[:, :, None]
         case specified.Scan():
             return _scanned(given.semigroup(program.inputs), program, x)
         case specified.Reduced():
-            return np.repeat(_scanned(given.semigroup(program.inputs), program, x)[:, -1:], x.shape[1], axis=1)
+            last = _scanned(given.semigroup(program.inputs), program, x)[:, -1:]
+            return np.repeat(last, program.output_nodes, axis=1)
         case specified.Computes(values):
             words = {f"{name}[{i}]": x[:, i, k] for k, name in enumerate(program.inputs) for i in range(x.shape[1])}
             return np.stack([np.stack([evaluate(e, words) for e in values[o]], 1) for o in program.outputs], 2)

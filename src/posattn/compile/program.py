@@ -121,7 +121,8 @@ class Program:
             written |= set(round_.update)
         found += [f"output '{name}' is never written." for name in self.outputs if name not in written]
         if self.specification is not None and not found:
-            found += self.specification.problems(length=self.length, inputs=self.inputs, outputs=self.outputs)
+            known = {"length": self.length, "output_nodes": self.output_nodes}
+            found += self.specification.problems(**known, inputs=self.inputs, outputs=self.outputs)
         return found
 
     @property

@@ -19,22 +19,33 @@ from posattn.errors import PosattnError, counted, require
 
 @dataclass(frozen=True)
 class Specification:
-    """What a program's outputs are, as a function of its inputs."""
+    """What a program's outputs are, as a function of its inputs. With fewer outputs it speaks of the first nodes."""
 
     inputs = 1  # how many inputs it speaks of
     outputs = 1
+    more_outputs = False  # whether more nodes may have outputs than have inputs; the first few of them always may
 
-    def problems(self, *, length: int, inputs: tuple[str, ...], outputs: tuple[str, ...]) -> list[str]:
-        """Why a program of this length, with these inputs and outputs, cannot have this specification."""
+    def problems(
+        self, *, length: int, output_nodes: int, inputs: tuple[str, ...], outputs: tuple[str, ...]
+    ) -> list[str]:
+        """Why a program with so many input and output nodes, and these registers there, cannot have it."""
+        kind = type(self).__name__
         found = []
         for what, count, given in (("input", self.inputs, inputs), ("output", self.outputs, outputs)):
             if count != len(given):
-                kind = type(self).__name__
                 found.append(f"its specification {kind} has {counted(count, what)}, the program {len(given)}.")
-        return found or self._misfits(length, inputs, outputs)
+        return found + self._length_problems(length, output_nodes) or self._misfits(length, output_nodes)
 
-    def _misfits(self, length: int, inputs: tuple[str, ...], outputs: tuple[str, ...]) -> list[str]:
-        del length, inputs, outputs
+    def _length_problems(self, length: int, output_nodes: int) -> list[str]:
+        if self.more_outputs or output_nodes <= length:
+            return []
+        kind = type(self).__name__
+        return [
+            f"its specification {kind} says nothing of outputs beyond length={length}: make output_length no larger."
+        ]
+
+    def _misfits(self, length: int, output_nodes: int) -> list[str]:
+        del length, output_nodes
         return []
 
 
@@ -52,7 +63,7 @@ class Merged(Specification):
     def __post_init__(self) -> None:
         object.__setattr__(self, "runs", _wholes("runs", self.runs, least=1))
 
-    def _misfits(self, length: int, inputs: tuple[str, ...], outputs: tuple[str, ...]) -> list[str]:
+    def _misfits(self, length: int, output_nodes: int) -> list[str]:
         return [] if sum(self.runs) == length else [f"its runs {self.runs} have {sum(self.runs)} of {length} numbers."]
 
 
@@ -61,12 +72,13 @@ class Ranked(Specification):
     """At node i the number of rank ranks[i], counted from 0, the smallest."""
 
     ranks: tuple[int, ...]
+    more_outputs = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "ranks", _wholes("ranks", self.ranks))
 
-    def _misfits(self, length: int, inputs: tuple[str, ...], outputs: tuple[str, ...]) -> list[str]:
-        return _table_problems("ranks", self.ranks, length)
+    def _misfits(self, length: int, output_nodes: int) -> list[str]:
+        return _table_problems("ranks", self.ranks, length, entries=output_nodes)
 
 
 @dataclass(frozen=True)
@@ -93,26 +105,37 @@ class Permuted(Specification):
             f"table={table!r:.60}: it must name every node of 0 … {len(table) - 1} once.",
         )
 
-    def _misfits(self, length: int, inputs: tuple[str, ...], outputs: tuple[str, ...]) -> list[str]:
-        return _table_problems("table", self.table, length)
+    def _misfits(self, length: int, output_nodes: int) -> list[str]:
+        return _table_problems("table", self.table, length, entries=length)
 
 
 @dataclass(frozen=True)
 class Broadcast(Specification):
-    """One node's number, at every node."""
+    """One node's number, at every node that has an output."""
 
     source: int = 0
+    more_outputs = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "source", whole("source", self.source, least=0))
 
-    def _misfits(self, length: int, inputs: tuple[str, ...], outputs: tuple[str, ...]) -> list[str]:
+    def _misfits(self, length: int, output_nodes: int) -> list[str]:
         return [] if self.source < length else [f"its source {self.source} lies outside 0 … {length - 1}."]
 
 
 @dataclass(frozen=True)
 class Fetched(Specification):
     """At every node the first input of the node that the second input names, which is a permutation."""
+
+    inputs = 2
+
+
+@dataclass(frozen=True)
+class Gathered(Specification):
+    """At every node the first input of the node that the second input names; several may name the same.
+
+    Addresses are whole numbers. Those below 0 count as 0, and those beyond the last node as the last.
+    """
 
     inputs = 2
 
@@ -186,14 +209,16 @@ class Folded(Specification):
         named = OPS[self.op]
         return Semigroup(parts=named.parts, enter={"x": word(inputs[0])}, join=named.join, leave=named.leave)
 
-    def problems(self, *, length: int, inputs: tuple[str, ...], outputs: tuple[str, ...]) -> list[str]:
+    def problems(
+        self, *, length: int, output_nodes: int, inputs: tuple[str, ...], outputs: tuple[str, ...]
+    ) -> list[str]:
         if isinstance(self.op, str):
-            return super().problems(length=length, inputs=inputs, outputs=outputs)
+            return super().problems(length=length, output_nodes=output_nodes, inputs=inputs, outputs=outputs)
         read = {name for entry in self.op.enter.values() for name in words_of(entry)}
         found = [f"its specification reads '{name}', which is not an input." for name in sorted(read - set(inputs))]
         if len(self.op.leave) != len(outputs):
             found.append(f"its specification gives {len(self.op.leave)} numbers for {len(outputs)} outputs.")
-        return found
+        return found + self._length_problems(length, output_nodes)
 
 
 @dataclass(frozen=True)
@@ -203,12 +228,14 @@ class Scan(Folded):
 
 @dataclass(frozen=True)
 class Reduced(Folded):
-    """At every node the operator over all nodes."""
+    """At every node that has an output the operator over all inputs."""
+
+    more_outputs = True
 
 
 @dataclass(frozen=True)
 class Computes(Specification):
-    """Expressions of the inputs: for every output one expression per node, in which word("x[3]") is x at node 3.
+    """Expressions of the inputs: for every output one per node that has it, in which word("x[3]") is x at node 3.
 
     >>> reversed_pair = Computes({"x": (word("x[1]"), word("x[0]"))})
     """
@@ -224,13 +251,15 @@ class Computes(Specification):
         kept = {name: tuple(map(as_expression, held)) for name, held in self.values.items()}
         object.__setattr__(self, "values", kept)
 
-    def problems(self, *, length: int, inputs: tuple[str, ...], outputs: tuple[str, ...]) -> list[str]:
+    def problems(
+        self, *, length: int, output_nodes: int, inputs: tuple[str, ...], outputs: tuple[str, ...]
+    ) -> list[str]:
         known = {f"{name}[{node}]" for name in inputs for node in range(length)}
         found = [f"its specification leaves out output '{name}'." for name in outputs if name not in self.values]
         found += [f"its specification names '{name}', not an output." for name in self.values if name not in outputs]
         for name, held in self.values.items():
-            if len(held) != length:
-                found.append(f"its specification of '{name}' has {len(held)} expressions for {length} nodes.")
+            if len(held) != output_nodes:
+                found.append(f"its specification of '{name}' has {len(held)} expressions for {output_nodes} nodes.")
             strange = sorted({used for one in held for used in words_of(one)} - known)
             found += [f"its specification of '{name}' reads '{used}', not an input such as 'x[0]'." for used in strange]
         return found
@@ -240,7 +269,8 @@ class Computes(Specification):
 KINDS: dict[str, type[Specification]] = {
     kind.__name__: kind
     for kind in (
-        Sorted, Merged, Ranked, ArgSorted, PrefixMedians, Permuted, Broadcast, Fetched, Scan, Reduced, Computes,
+        Sorted, Merged, Ranked, ArgSorted, PrefixMedians, Permuted, Broadcast, Fetched, Gathered, Scan, Reduced,
+        Computes,
     )
 }  # fmt: skip
 
@@ -251,8 +281,8 @@ def _wholes(name: str, value: Any, least: int = 0) -> tuple[int, ...]:
     return tuple(whole(f"{name}: an entry", entry, least=least) for entry in value)
 
 
-def _table_problems(name: str, table: tuple[int, ...], length: int) -> list[str]:
-    if len(table) != length:
-        return [f"'{name}' of its specification has {len(table)} entries for {length} numbers."]
+def _table_problems(name: str, table: tuple[int, ...], length: int, *, entries: int) -> list[str]:
+    if len(table) != entries:
+        return [f"'{name}' of its specification has {len(table)} entries for {entries} numbers."]
     outside = [entry for entry in table if entry >= length]
     return [f"'{name}' of its specification names {entry}, outside 0 … {length - 1}." for entry in outside]

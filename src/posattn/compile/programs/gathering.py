@@ -7,17 +7,18 @@ they came from.
 
 import numpy as np
 
-from posattn.compile.expressions import clip, maximum, select, word
+from posattn.compile.expressions import clip, maximum, positive, select, word
 from posattn.compile.program import Program
 from posattn.compile.programs.building import program_length
 from posattn.compile.programs.networks import carrying_sort_rounds, doublings
 from posattn.compile.rounds import Round, reads
+from posattn.compile.specification import Gathered
 
 
 def gather(length: int) -> Program:
-    """The number of the node that each node names; several may name the same. Numbers lie on a grid of 1.
+    """The number of the node that each node names; several may name the same.
 
-    Addresses below 0 count as 0, and those beyond the last node as the last.
+    Addresses are whole numbers. Those below 0 count as 0, and those beyond the last node as the last.
     """
     length = program_length("gather", length)
     nodes, total = range(length), 2 * length
@@ -40,8 +41,9 @@ def gather(length: int) -> Program:
         ),
         inputs=("x", "from"),
         constants=constants,
-        grid=1.0,
+        grid={"from": 1.0},
         oracle=_gathered,
+        specification=Gathered(),
     )
 
 
@@ -66,7 +68,8 @@ def _copy(total: int, shift: int) -> Round:
     return Round(
         receive={"number": reads("x", left), "known": reads("full", left)},
         update={
-            "x": select(word("full"), word("x"), word("number")),
+            # `full` itself would do; a proof of rounding tells 0 from 1 for bits that are computed, and finds none here
+            "x": select(positive(word("full"), grid=1.0), word("x"), word("number")),
             "full": maximum(word("full"), word("known")),
         },
         note=f"nodes without a number take that of {shift} to the left",

@@ -82,8 +82,8 @@ def _with_lines(program: Program, domain: Domain, lines: tuple[Fitted, ...]) -> 
     unproved = sorted({fit.function for fit in proved if not fit.proved})
     require(
         not unproved,
-        f"'{program.name}' has fitted functions without bounds: {', '.join(unproved)}. Only functions that posattn knows "
-        f"({', '.join(FUNCTIONS)}) can be proved.",
+        f"'{program.name}' has fitted functions without bounds: {', '.join(unproved)}. Only functions that posattn "
+        f"knows ({', '.join(FUNCTIONS)}) can be proved.",
     )
     return replace_calls(expanded, proved)
 
@@ -126,13 +126,12 @@ def above(number: Fraction) -> float:
     return near if Fraction(near) >= number else math.nextafter(near, math.inf)
 
 
-def _specified(program: Program, watch: Watch) -> Finding:
 def rounded_up(number: float) -> str:
     """A number with six digits, not below it."""
     return f"{Context(prec=6, rounding=ROUND_CEILING).create_decimal(number):g}"
 
 
-def _specified(about: Subject, watch: Watch) -> Finding:
+def _specified(program: Program, watch: Watch) -> Finding:
     """Step 3."""
     try:
         with watch as limit:

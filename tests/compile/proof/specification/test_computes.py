@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from posattn.compile import Program, Round, absolute, call, library, maximum, minimum, positive, reads, relu, word
+from posattn.compile.expressions import Line, renamed
 from posattn.compile.proof.findings import Outcome, TimeLimit
 from posattn.compile.proof.specification import prove_specification
 from posattn.compile.specification import Computes
@@ -74,6 +75,55 @@ def test_a_grid_may_be_assumed():
     program = one_round(1, {"x": positive(word("x"), grid=1.0)}, {}, specification=bit, grid=1.0)
     assert outcome(program) == Outcome.STANDS
     assert outcome(replace(program, grid=0.25)) == Outcome.REFUTED
+
+
+def test_a_grid_of_one_input_may_be_assumed_of_it_and_of_no_other():
+    bit = Computes({"x": (minimum(maximum(word("y[0]"), 0), 1) + x0,)})
+    program = Program(
+        name="mine",
+        length=1,
+        nodes=1,
+        registers=("x", "y"),
+        inputs=("x", "y"),
+        rounds=(Round(update={"x": word("x") + positive(word("y"), grid=1.0)}),),
+        specification=bit,
+        grid={"y": 1.0},
+    )
+    assert outcome(program) == Outcome.STANDS
+    assert outcome(replace(program, grid={"x": 1.0})) == Outcome.REFUTED
+    assert outcome(replace(program, grid={"x": 1.0, "y": 0.25})) == Outcome.REFUTED
+
+
+@pytest.mark.parametrize("made", [word("x") + word("other"), absolute(word("x") - word("other"))], ids=str)
+def test_a_program_with_another_number_of_outputs_is_proved_at_each_of_them(made):
+    pairs = ((0, 1), (1, 0), (0, 0))
+    program = Program(
+        name="mine",
+        length=2,
+        nodes=3,
+        registers=("x",),
+        rounds=(
+            Round(
+                receive={"one": reads("x", [i for i, _ in pairs]), "other": reads("x", [j for _, j in pairs])},
+                update={"x": renamed(made, {"x": "one", "other": "other"})},
+            ),
+        ),
+        specification=Computes({"x": tuple(renamed(made, {"x": f"x[{i}]", "other": f"x[{j}]"}) for i, j in pairs)}),
+        output_length=3,
+    )
+    assert outcome(program) == Outcome.STANDS
+    assert isinstance(program.specification, Computes)
+    values = program.specification.values["x"]
+    assert outcome(replace(program, output_length=1, specification=Computes({"x": values[:1]}))) == Outcome.STANDS
+    assert outcome(replace(program, specification=Computes({"x": (*values[:2], x1)}))) == Outcome.REFUTED
+
+
+def test_a_broken_line_is_followed_as_it_is():
+    line = Line(word("x"), 1.0, (0.0, 2.0), (0.5, -0.5), 0.0)  # 1 + x/2 from 0 to 2, flat elsewhere
+    right = Computes({"x": (1 + minimum(maximum(x0, 0), 2) / 2,)})
+    program = one_round(1, {"x": line}, {}, specification=right)
+    assert outcome(program) == Outcome.STANDS
+    assert outcome(replace(program, specification=Computes({"x": (1 + maximum(x0, 0) / 2,)}))) == Outcome.REFUTED
 
 
 def test_a_permutation_may_be_assumed():

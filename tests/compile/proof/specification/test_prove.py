@@ -13,9 +13,10 @@ import pytest
 
 from posattn.compile import Program, Round, exchange, library, maximum, minimum, positive, reads, run, select, word
 from posattn.compile.expected import expected
+from posattn.compile.input_ranges import grid_of
 from posattn.compile.proof.findings import Finding, Outcome, OutOfTime, TimeLimit
 from posattn.compile.proof.specification import prove_specification
-from posattn.compile.specification import ArgSorted, Merged, Permuted, Ranked, Scan, Sorted
+from posattn.compile.specification import ArgSorted, Broadcast, Merged, Permuted, Ranked, Reduced, Scan, Sorted
 
 sys.path.append(str(Path(__file__).parents[4] / "benchmarks"))
 specifications: Any = importlib.import_module("specifications")
@@ -24,6 +25,7 @@ specifications: Any = importlib.import_module("specifications")
 pytestmark = pytest.mark.usefixtures("as_users_run_it")
 SAMPLE = [(length, name, options) for length in (1, 2, 3, 6) for name, options in specifications.PROGRAMS]
 SAMPLE += [(32, "sort", {}), (33, "cummax", {}), (17, "max-subarray", {}), (24, "argsort", {}), (9, "fetch", {})]
+SAMPLE += [(17, "gather", {})]
 
 
 def proved(program: Program) -> Finding:
@@ -36,9 +38,12 @@ def everything(program: Program) -> np.ndarray:
     if program.permutations:
         orders = np.array(list(itertools.permutations(range(program.length))), float)
         return np.stack([np.tile(2.0 ** np.arange(program.length), (len(orders), 1)), orders], axis=2)
+    if len(program.inputs) > 1:  # x, and whom each node asks
+        asked = np.array(list(itertools.product(range(-1, program.length + 1), repeat=program.length)), float)
+        return np.stack([np.tile(2.0 ** np.arange(program.length), (len(asked), 1)), asked], axis=2)
     draw = np.random.default_rng(0)
     x.append(draw.integers(-9, 10, (500, program.length)).astype(float))
-    return np.concatenate(x)[:, :, None] * (program.grid or 1.0)
+    return np.concatenate(x)[:, :, None] * (grid_of(program, "x") or 1.0)
 
 
 def is_right(program: Program) -> bool:
@@ -119,6 +124,7 @@ def test_a_finding_names_the_inputs_that_it_is_about():
     assert proved(library.get("sort", 4)).inputs == "'x': all real numbers"
     assert proved(library.get("argsort", 4, grid=0.5)).inputs == "'x': all multiples of 0.5"
     assert proved(library.get("fetch", 3)).inputs == "'x': all real numbers; 'from': every permutation of 0 … 2"
+    assert proved(library.get("gather", 2)).inputs == "'x': all real numbers; 'from': all multiples of 1"
 
 
 def test_a_proof_ends_when_its_time_is_over():
@@ -145,6 +151,13 @@ def network(length: int, rounds: list[list[tuple[int, int]]], **options) -> Prog
         constants=constants,
         **options,
     )
+
+
+def test_a_network_with_too_many_states_is_left_open_and_the_reason_says_what_is_decided():
+    finding = proved(network(40, odd_even(40, 40), specification=Sorted()))
+    assert finding.outcome == Outcome.OPEN
+    assert "too many states together to try them all" in finding.detail
+    assert "up to 20 numbers are decided, and longer ones that sort short runs and merge them" in finding.detail
 
 
 def odd_even(length: int, rounds: int) -> list[list[tuple[int, int]]]:
@@ -200,6 +213,67 @@ def test_ties_that_are_too_close_or_too_wide_are_not_proved():
         changed = replace(program, constants={**program.constants, "tie": tie})
         assert proved(changed).outcome != Outcome.STANDS
     assert proved(replace(program, grid=None)).outcome != Outcome.STANDS
+
+
+def test_ties_lie_below_the_grid_of_the_input_that_is_sorted():
+    program = library.get("argsort", 4)
+    assert proved(replace(program, grid={"x": 1.0})).outcome == Outcome.STANDS
+    assert proved(replace(program, grid={"x": 0.5})).outcome != Outcome.STANDS
+
+
+def shown_to(program: Program, nodes: int, outputs: int, specification) -> Program:
+    """The program on more nodes, whose last round tells node 0's number to as many nodes as there are outputs."""
+    rounds = tuple(
+        replace(
+            round_,
+            receive={slot: (*table, *[None] * (nodes - len(table))) for slot, table in round_.receive.items()},
+        )
+        for round_ in program.rounds
+    )
+    tell = Round(receive={"told": reads("x", [0] * nodes)}, update={"x": word("told")})
+    constants = {name: (*values, *[0.0] * (nodes - len(values))) for name, values in program.constants.items()}
+    return replace(
+        program,
+        nodes=nodes,
+        rounds=(*rounds, tell),
+        constants=constants,
+        output_length=outputs,
+        specification=specification,
+        pad=None,
+        recipe=None,
+        oracle=None,
+    )
+
+
+@pytest.mark.parametrize("outputs", [1, 3, 9])
+def test_programs_with_more_or_fewer_outputs_are_proved_at_each_of_them(outputs):
+    least = shown_to(library.get("sort", 5), 9, outputs, Ranked((0,) * outputs))
+    assert proved(least).outcome == Outcome.STANDS
+    assert proved(replace(least, specification=Ranked((*[0] * (outputs - 1), 1)))).outcome == Outcome.REFUTED
+    assert proved(replace(least, specification=Reduced("min"))).outcome != Outcome.STANDS  # an exchange is no minimum
+    total = shown_to(library.get("reduce", 5), 9, outputs, Reduced("sum"))
+    assert proved(total).outcome == Outcome.STANDS
+    assert proved(replace(total, specification=Reduced("max"))).outcome == Outcome.REFUTED
+    first = shown_to(library.get("broadcast", 5), 9, outputs, Broadcast(0))
+    assert proved(first).outcome == Outcome.STANDS
+    assert proved(replace(first, specification=Broadcast(1))).outcome == Outcome.REFUTED
+
+
+@pytest.mark.parametrize("name", library.PROGRAMS)
+def test_the_first_outputs_of_a_program_are_proved_by_themselves(name):
+    held = library.get(name, 4)
+    specification = Ranked((0, 0)) if isinstance(held.specification, Ranked) else held.specification
+    first = replace(held, output_length=2, specification=specification, oracle=None, recipe=None)
+    assert proved(first).outcome == Outcome.STANDS
+
+
+def test_an_output_beyond_the_inputs_that_is_wrong_is_refuted():
+    first = shown_to(library.get("broadcast", 3), 6, 6, Broadcast(0))
+    last = first.rounds[-1]
+    missing = replace(last, receive={"told": reads("x", [0, 0, 0, 0, 0, None])})
+    finding = proved(replace(first, rounds=(*first.rounds[:-1], missing)))
+    assert finding.outcome == Outcome.REFUTED
+    assert "node 5" in finding.detail
 
 
 def test_a_payload_that_stays_behind_is_refuted():

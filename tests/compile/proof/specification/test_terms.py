@@ -3,21 +3,23 @@
 import itertools
 from fractions import Fraction
 
+import numpy as np
 import pytest
 
-from posattn.compile import distance, gate, maximum, minimum, positive, relu, select, word
+from posattn.compile import clip, distance, gate, maximum, minimum, positive, relu, select, word
 from posattn.compile.expressions import Expression
-from posattn.compile.proof.specification.evaluation import Evaluation
+from posattn.compile.interpreter import evaluate
+from posattn.compile.proof.specification.evaluation import Evaluation, evaluated
 from posattn.compile.proof.specification.terms import (
     ZERO,
     At,
+    Clipped,
     Entry,
     Form,
     Hit,
     Input,
     Permutation,
     added,
-    evaluated,
     number,
     picked,
     scaled,
@@ -51,9 +53,35 @@ def test_expressions_that_bounds_decide_are_forms(expression, wanted):
     assert evaluated(expression, WORDS) == wanted
 
 
-@pytest.mark.parametrize("expression", [relu(x), maximum(p, 1), gate(x, shut=p), positive(p - 1, grid=1.0), x * x])
+@pytest.mark.parametrize("expression", [relu(2 * x), maximum(p, 1), gate(x, shut=p), positive(p - 1, grid=1.0), x * x])
 def test_expressions_that_depend_on_the_input_are_not(expression):
     assert evaluated(expression, WORDS) is None
+
+
+CUTS = {
+    "below": (relu(x), 0, None),
+    "below, with a number": (relu(x + 1) - 1, -1, None),
+    "above": (minimum(x, 2), None, 2),
+    "on both sides": (clip(x, low=-1, high=2), -1, 2),
+    "by min and max": (maximum(minimum(x, 2), -1), -1, 2),
+    "twice, the narrower one counts": (clip(clip(x, low=-2, high=3), low=-1, high=2), -1, 2),
+    "where it was already": (clip(clip(x, low=-1, high=2), low=-2, high=3), -1, 2),
+    "from the other side": (-maximum(-x, -2), None, 2),
+}
+
+
+@pytest.mark.parametrize(("expression", "low", "high"), CUTS.values(), ids=CUTS)
+def test_an_input_that_is_cut_off_is_known_by_its_bounds(expression, low, high):
+    ends = [None if end is None else Fraction(end) for end in (low, high)]
+    assert evaluated(expression, WORDS) == whole(Clipped("x", 0, *ends))
+    for value in (-5.0, -1.5, -0.5, 0.0, 1.5, 2.5, 5.0):  # what the interpreter gives
+        wanted = min(max(value, -9 if low is None else low), 9 if high is None else high)
+        assert evaluate(expression, {"x": np.array([value])}) == wanted
+
+
+def test_a_cut_off_input_at_one_number_is_that_number():
+    assert evaluated(clip(x, low=3, high=3), WORDS) == number(3.0)
+    assert evaluated(positive(clip(x, low=1, high=3), grid=1.0), WORDS) == number(1.0)
 
 
 def test_a_gate_that_opens_for_one_entry_is_a_hit():

@@ -7,7 +7,17 @@ import numpy as np
 import pytest
 
 from posattn.compile.proof.specification.ranks import known_numbers, separation
-from posattn.compile.proof.specification.terms import Entry, Form, Input, Permutation, added, number, whole
+from posattn.compile.proof.specification.terms import (
+    Clipped,
+    Entry,
+    Form,
+    Input,
+    Payload,
+    Permutation,
+    added,
+    number,
+    whole,
+)
 from posattn.compile.proof.specification.zero_one import Group, Key, TooManyStates
 
 PERMUTATION = Permutation("p", 3)
@@ -57,16 +67,36 @@ def test_too_many_states_are_refused():
     assert run_of(3, 0).joined(run_of(3, 3), 96).ones.size == 16
 
 
-def shifted(atom: Input | Entry, by: str) -> Form:
+def test_words_that_travel_with_a_key_share_its_row():
+    one, other = run_of(3, 0), run_of(3, 3)
+    one.rows |= {(node, "y"): one.rows[node, "x"] for node in range(3)}
+    group = one.joined(other, 96)
+    assert all(group.rows[node, "y"] is group.rows[node, "x"] for node in range(3))
+
+
+def shifted(atom: Input | Clipped | Entry, by: str) -> Form:
     return added(whole(atom), Form(Fraction(by)))
 
 
+def cut(node: int, high: int) -> Clipped:
+    return Clipped("x", node, Fraction(0), Fraction(high))
+
+
+RECORDS = frozenset({(whole(Input("x", 0)), number(2.0)), (whole(Input("x", 1)), number(5.0))})
 SEPARATIONS = {
     "ties below the grid": ([shifted(Input("x", i), f"{i}/4") for i in range(4)], 1.0, Fraction(1, 4)),
     "ties that wrap around": ([shifted(Input("x", i), f"{2 * i}/5") for i in range(3)], 1.0, Fraction(1, 5)),
     "equal ties": ([shifted(Input("x", i), "0") for i in range(2)], 1.0, Fraction(0)),
     "no grid": ([shifted(Input("x", i), f"{i}/4") for i in range(2)], None, None),
-    "an input twice": ([shifted(Input("x", 0), f"{i}/4") for i in range(2)], 1.0, None),
+    "an input twice": ([shifted(Input("x", 0), f"{i}/4") for i in range(2)], 1.0, Fraction(1, 4)),
+    "an input and numbers": ([shifted(Input("x", 0), "1/4"), number(1.0), number(3.0)], 1.0, Fraction(1, 4)),
+    "an input and near numbers": ([shifted(Input("x", 0), "1/2"), number(1.0), number(1.125)], 1.0, Fraction(1, 8)),
+    "an input and a number on its grid": ([whole(Input("x", 0)), number(7.0)], 1.0, Fraction(0)),
+    "inputs of two grids": ([whole(Input("x", 0)), shifted(Input("y", 0), "1/4")], 1.0, None),
+    "cut off on the grid": ([shifted(cut(i, 2), f"{i}/3") for i in range(2)], 1.0, Fraction(1, 3)),
+    "cut off beside the grid": ([shifted(cut(i, 2), f"{i}/3") for i in range(2)], 4.0, None),
+    "what records carry": ([whole(Payload(RECORDS, rank)) for rank in (1, 0)], None, Fraction(3)),
+    "what some of the records carry": ([whole(Payload(RECORDS, 0)), number(9.0)], None, None),
     "entries": ([whole(Entry(PERMUTATION, i)) for i in range(3)], None, Fraction(1)),
     "entries and halves": ([whole(Entry(PERMUTATION, 0)), number(0.5)], None, Fraction(1, 2)),
     "entries and whole numbers": ([whole(Entry(PERMUTATION, 0)), number(1.0)], None, Fraction(0)),
@@ -80,7 +110,7 @@ SEPARATIONS = {
 
 @pytest.mark.parametrize(("forms", "grid", "wanted"), SEPARATIONS.values(), ids=SEPARATIONS)
 def test_how_far_keys_are_apart(forms, grid, wanted):
-    assert separation(forms, grid) == wanted
+    assert separation(forms, {"x": grid, "y": 0.5, "p": 1.0}) == wanted
 
 
 def test_all_entries_of_a_permutation_are_known_but_for_their_order():

@@ -5,11 +5,14 @@ from collections.abc import Mapping
 from fractions import Fraction
 
 from posattn.compile import specification as specified
+from posattn.compile.input_ranges import grid_of
 from posattn.compile.program import Program
 from posattn.compile.proof.specification.follow import Unknown
 from posattn.compile.proof.specification.reading import Place
 from posattn.compile.proof.specification.terms import (
     At,
+    AtAddress,
+    Clipped,
     Form,
     Input,
     Payload,
@@ -57,10 +60,13 @@ def _asked(program: Program) -> Mapping[Place, Form]:
         case specified.Permuted(table):
             found = [inputs[place] for place in table]
         case specified.Broadcast(source):
-            found = [inputs[source]] * n
+            found = [inputs[source]] * program.output_nodes
         case specified.Fetched():
             permutation = Permutation(program.inputs[1], n)
             found = [whole(At(name, permutation, node)) for node in range(n)] if n > 1 else inputs
+        case specified.Gathered():
+            addresses = [Clipped(program.inputs[1], node, Fraction(0), Fraction(n - 1)) for node in range(n)]
+            found = [whole(AtAddress(name, address)) for address in addresses] if n > 1 else inputs
         case _:
             raise TypeError(f"{program.specification!r} is not followed as forms.")
     return {(node, output): form for node, form in enumerate(found)}
@@ -73,16 +79,16 @@ def _is_argsort(form: Form, rank: int, program: Program) -> bool:
     """
     if program.length == 1:
         return form == number(0.0)
-    atom = form.atom()
-    if not isinstance(atom, Payload) or atom.rank != rank or program.grid is None:
+    atom, grid = form.atom(), grid_of(program, program.inputs[0])
+    if not isinstance(atom, Payload) or atom.rank != rank or grid is None:
         return False
     ties: dict[int, Fraction] = {}
     for key, place in atom.records:
-        held = key._replace(constant=Fraction(0)).atom()
+        held = key.shifted()
         if isinstance(held, Input) and held.name == program.inputs[0] and place == number(float(held.node)):
             ties[held.node] = key.constant
     if sorted(ties) != list(range(program.length)) or len(atom.records) != program.length:
         return False
     ordered = [ties[node] for node in range(program.length)]
     rising = all(below < above for below, above in itertools.pairwise(ordered))
-    return rising and ordered[-1] - ordered[0] < Fraction(program.grid)
+    return rising and ordered[-1] - ordered[0] < Fraction(grid)

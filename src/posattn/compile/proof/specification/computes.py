@@ -6,12 +6,14 @@ from typing import Any
 import numpy as np
 
 from posattn.compile.expressions import Array
+from posattn.compile.input_ranges import grid_of
 from posattn.compile.program import Program
 from posattn.compile.proof.findings import TimeLimit
+from posattn.compile.proof.specification.evaluation import evaluated
 from posattn.compile.proof.specification.follow import follow
 from posattn.compile.proof.specification.reading import Place, first_number, readings
 from posattn.compile.proof.specification.solver import Solver
-from posattn.compile.proof.specification.terms import Input, evaluated, whole
+from posattn.compile.proof.specification.terms import Input, whole
 from posattn.compile.specification import Computes
 
 
@@ -64,14 +66,14 @@ def _inputs(program: Program, solver: Solver) -> tuple[dict[str, Any], list[Any]
     found: dict[str, Any] = {}
     facts: list[Any] = []
     for name in program.inputs:
-        words = [f"{name}[{node}]" for node in range(program.length)]
+        words, grid = [f"{name}[{node}]" for node in range(program.length)], grid_of(program, name)
         if name in program.permutations:
             whole_numbers = [z3.Int(word) for word in words]
             facts += [z3.Distinct(*whole_numbers)] if len(words) > 1 else []
             facts += [z3.And(held >= 0, held < program.length) for held in whole_numbers]
             found |= {word: z3.ToReal(held) for word, held in zip(words, whole_numbers, strict=True)}
-        elif program.grid is not None:
-            found |= {word: solver.number(program.grid) * z3.ToReal(z3.Int(word)) for word in words}
+        elif grid is not None:
+            found |= {word: solver.number(grid) * z3.ToReal(z3.Int(word)) for word in words}
         else:
             found |= {word: solver.real(word) for word in words}
     return found, facts

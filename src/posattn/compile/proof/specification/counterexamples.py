@@ -1,17 +1,17 @@
 """Inputs on which a program does not do what its specification says: looked for by running both."""
 
 from collections.abc import Iterator, Sequence
-from fractions import Fraction
 from typing import NamedTuple
 
 import numpy as np
 
 from posattn.compile.expected import expected
 from posattn.compile.expressions import Array
+from posattn.compile.input_ranges import grid_of
 from posattn.compile.interpreter import run
 from posattn.compile.program import Program
 from posattn.compile.proof.findings import TimeLimit
-from posattn.compile.proof.specification.terms import Entry, Input
+from posattn.compile.proof.specification.terms import Clipped, Entry, Input
 from posattn.compile.proof.specification.zero_one import State
 from posattn.compile.specification import Merged
 
@@ -69,13 +69,14 @@ def checked(program: Program, x: Array) -> Counterexample | None:
 
 
 def _usual(program: Program) -> Iterator[Array]:
-    """Single ones, steps, bits of every density, and small whole numbers: multiples of the program's grid."""
+    """Single ones, steps, bits of every density, and small whole numbers: multiples of the grids."""
     length, width = program.length, len(program.inputs)
     generator = np.random.default_rng(0)
     for single in (np.eye(length), -np.eye(length), np.tri(length), -np.tri(length)):
         yield np.repeat(single[:, :, None], width, axis=2)
     density = generator.random((256, 1, 1))
     yield (generator.random((256, length, width)) < density).astype(float)
+    yield generator.integers(0, length, (256, length, width)).astype(float)
     yield generator.integers(-9, 10, (256, length, width)).astype(float)
     yield generator.integers(-10 * length, 10 * length + 1, (256, length, width)).astype(float)
 
@@ -88,8 +89,8 @@ def _unsorted(program: Program, states: Sequence[State]) -> Iterator[Array]:
         inverse = fill.copy()
         for sample, state in enumerate(states):
             for form, bit in state:
-                atom = form._replace(constant=Fraction(0)).atom()
-                if isinstance(atom, Input):
+                atom = form.shifted()
+                if isinstance(atom, Input | Clipped):
                     fill[sample, atom.node, program.inputs.index(atom.name)] = bit
                 elif isinstance(atom, Entry):
                     held = inverse if atom.permutation.inverse else fill
@@ -100,8 +101,8 @@ def _unsorted(program: Program, states: Sequence[State]) -> Iterator[Array]:
 
 
 def _allowed(program: Program, x: Array) -> Array:
-    """The same inputs as the program takes them: on its grid, permutations where it asks for them, runs ascending."""
-    found = x * (program.grid or 1.0)
+    """The same inputs as the program takes them: on its grids, permutations where it asks for them, runs ascending."""
+    found = x * np.array([grid_of(program, name) or 1.0 for name in program.inputs])
     for k, name in enumerate(program.inputs):
         if name in program.permutations:  # the order of the numbers, equal ones in any order
             noise = np.random.default_rng(k).random(x.shape[:2])

@@ -11,9 +11,10 @@ from typing import Any, NamedTuple
 
 from posattn.compile.program import Program
 from posattn.compile.proof.findings import TimeLimit
+from posattn.compile.proof.specification.evaluation import evaluated
 from posattn.compile.proof.specification.reading import Place, Step, first_number, readings
 from posattn.compile.proof.specification.solver import NotFollowed, Solver
-from posattn.compile.proof.specification.terms import Form, evaluated
+from posattn.compile.proof.specification.terms import Form
 from posattn.compile.specification import Folded, Scan, Semigroup
 
 #: The z3 terms of a tuple, by the names of its parts.
@@ -46,7 +47,7 @@ def wrong_output(program: Program, limit: TimeLimit) -> str | None:
         limit.check()
         state.update({step.place: _updated(step, state, operator, f"round {count}") for step in reading.steps})
     for place, name in enumerate(program.outputs):
-        for node in range(program.length):
+        for node in range(program.output_nodes):
             wanted = (2 << (node if isinstance(given, Scan) else program.length - 1)) - 1
             found = state[node, name]
             if isinstance(found, Unfit):

@@ -9,14 +9,16 @@ from typing import NamedTuple
 import numpy as np
 
 from posattn.compile.expressions import Array
+from posattn.compile.input_ranges import grid_of
 from posattn.compile.program import Program
 from posattn.compile.proof.findings import TimeLimit
 from posattn.compile.proof.specification.choices import Choice, Choices
+from posattn.compile.proof.specification.copies import Copies
 from posattn.compile.proof.specification.evaluation import Evaluation
 from posattn.compile.proof.specification.ranks import Ranking
 from posattn.compile.proof.specification.reading import Place, Reading, Step, first_number, fixed_registers, readings
 from posattn.compile.proof.specification.solver import Solver
-from posattn.compile.proof.specification.terms import ZERO, Entry, Form, Input, Permutation, number, whole
+from posattn.compile.proof.specification.terms import ZERO, AnyFlag, Entry, Form, Input, Permutation, number, whole
 from posattn.compile.proof.specification.zero_one import MOST_SHOWN, Group, Key, State, most_bits
 
 
@@ -57,7 +59,7 @@ def follow(program: Program, limit: TimeLimit, *, runs: tuple[int, ...] = ()) ->
     for count, reading in enumerate(readings(program), 1):
         limit.check()
         follower.take(reading, f"round {count}")
-    places = [(node, name) for name in program.outputs for node in range(program.length)]
+    places = [(node, name) for name in program.outputs for node in range(program.output_nodes)]
     return Followed({place: follower.resolved(place) for place in places}, follower.unsorted)
 
 
@@ -66,7 +68,9 @@ class _Follower:
 
     def __init__(self, program: Program, limit: TimeLimit) -> None:
         self.program, self.limit = program, limit
-        self.choices, self.evaluation = Choices(Solver(limit)), Evaluation()
+        solver = Solver(limit)
+        self.choices, self.evaluation, self.copies = Choices(solver), Evaluation(), Copies(solver)
+        self.grids = {name: grid_of(program, name) for name in program.inputs}
         self.fixed = fixed_registers(program)
         self.most = most_bits(program.nodes)
         self.unsorted: list[State] = []
@@ -127,17 +131,35 @@ class _Follower:
         unless all words of their register are numbers.
         """
         choice = self.choices.of(step, self._numbers(step))
-        if choice is not None and (choice.is_copy or {choice.one[1], choice.other[1]} & varying):
+        compares = choice is not None and (choice.is_copy or bool({choice.one[1], choice.other[1]} & varying))
+        if choice is not None and compares and not self._travels(choice):
             return choice
+        forms = self._forms(step)
+        if isinstance(forms, Unknown):
+            return forms
+        found = self.copies.value(step.expression, forms)
+        if choice is not None and compares:
+            return found or choice
+        found = found or self.evaluation.value(step.expression, forms) or self.evaluation.hit(step.expression, forms)
+        node, register = step.place
+        return found or Unknown(f"{where}, node {node}: '{register}' becomes {str(step.expression)[:80]}")
+
+    def _travels(self, choice: Choice) -> bool:
+        """Whether what is compared came with keys of an earlier sort: flags, or keys of a new one."""
+        one, other = self.state[choice.one], self.state[choice.other]
+        return not choice.is_copy and any(
+            value.name is not None if isinstance(value, Member) else _is_flag(value) for value in (one, other)
+        )
+
+    def _forms(self, step: Step) -> dict[str, Form] | Unknown:
+        """Every word that an update reads, as a form."""
         forms: dict[str, Form] = {}
         for name, at in step.sources.items():
             held = ZERO if at is None else self.resolved(at)
             if isinstance(held, Unknown):
                 return held
             forms[name] = held
-        found = self.evaluation.value(step.expression, forms) or self.evaluation.hit(step.expression, forms)
-        node, register = step.place
-        return found or Unknown(f"{where}, node {node}: '{register}' becomes {str(step.expression)[:80]}")
+        return forms
 
     def _numbers(self, step: Step) -> dict[str, float]:
         """Words that are numbers at this node: of registers that never change, or read from nowhere."""
@@ -163,6 +185,7 @@ class _Follower:
         for place in sides:
             self._join(chosen[place])
         rows: dict[Place, Array] = {}
+        made: dict[tuple[frozenset[Place], bool], Array] = {}  # what travels with a key has the same row
         for place, choice in chosen.items():
             if choice.is_copy:
                 new[place] = self._copied(place, choice.one, rows)
@@ -170,8 +193,10 @@ class _Follower:
                 smaller, name = sides[place]
                 group = self._group(choice.one)
                 assert group is not None
-                one, other = group.rows[choice.one], group.rows[choice.other]
-                rows[place] = one & other if smaller else one | other
+                one, other, pair = group.rows[choice.one], group.rows[choice.other], frozenset(choice[:2])
+                if (pair, smaller) not in made:
+                    made[pair, smaller] = one & other if smaller else one | other
+                rows[place] = made[pair, smaller]
                 new[place] = Member(group, name)
         return rows
 
@@ -190,8 +215,12 @@ class _Follower:
         return None
 
     def _group(self, place: Place) -> Group | None:
-        """The group of a number that is compared; a form is a group of its own."""
+        """The group of a number that is compared; a form, or what came with another key, is a group of its own."""
         value = self.state[place]
+        if isinstance(value, Member) and value.name is not None:
+            value = self.resolved(place)
+            if isinstance(value, Form):
+                self._drop(place)
         if isinstance(value, Form):
             value = self.state[place] = Member(Group.sorted_run([Key(value)], [place]))
         return value.group if isinstance(value, Member) and value.name is None else None
@@ -261,6 +290,10 @@ class _Follower:
             return Unknown(f"node {node}: '{register}' is not of the same rank for every input")
         ranking = self.rankings.get(value.group)
         if ranking is None or ranking.gap != value.group.gap:
-            ranking = self.rankings[value.group] = Ranking(value.group, self.program.grid)
+            ranking = self.rankings[value.group] = Ranking(value.group, self.grids)
         form = ranking.key(rank) if value.name is None else ranking.payload(rank, value.name)
         return form or Unknown(f"node {node}: numbers that decide what '{register}' is may be equal, or too close")
+
+
+def _is_flag(value: Value) -> bool:
+    return isinstance(value, Form) and isinstance(value.atom(), AnyFlag)

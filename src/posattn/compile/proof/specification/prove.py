@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from posattn.compile import specification as specified
 from posattn.compile.expressions import Array
+from posattn.compile.input_ranges import grid_of
 from posattn.compile.program import Program
 from posattn.compile.proof.findings import Finding, Outcome, TimeLimit
 from posattn.compile.proof.specification.answers import wrong_answer
@@ -26,6 +27,7 @@ METHODS: dict[type[specified.Specification], str] = {
     specified.Permuted: "every index followed",
     specified.Broadcast: "every index followed",
     specified.Fetched: f"addresses as any permutation, followed; sorts by {ZERO_ONE}",
+    specified.Gathered: f"distinct keys, then {ZERO_ONE}; copies along the order by z3, then every index followed",
     specified.Scan: "the operator's laws by z3, then induction over rounds",
     specified.Reduced: "the operator's laws by z3, then induction over rounds",
     specified.Computes: "exact linear forms, z3 for the rest",
@@ -79,7 +81,7 @@ def _left_open(program: Program, limit: TimeLimit) -> _Open | None:
     except NotFollowed as reason:
         return _Open(str(reason))
     except TooManyStates as reached:
-        return _Open("numbers that are not in order yet are compared, in too many states to follow", reached.unsorted)
+        return _Open(str(reached), reached.unsorted)
 
 
 def _named(given: specified.Specification) -> str:
@@ -89,11 +91,15 @@ def _named(given: specified.Specification) -> str:
 
 def _inputs(program: Program) -> str:
     """Which inputs a claim is about."""
-    grid = "all real numbers" if program.grid is None else f"all multiples of {program.grid:g}"
-    said = [
-        f"'{name}': " + (f"every permutation of 0 … {program.length - 1}" if name in program.permutations else grid)
-        for name in program.inputs
-    ]
+    said = [f"'{name}': {_numbers(program, name)}" for name in program.inputs]
     if isinstance(program.specification, specified.Merged):
         said.append(f"in ascending runs of {', '.join(map(str, program.specification.runs))}")
     return "; ".join(said)
+
+
+def _numbers(program: Program, name: str) -> str:
+    """What an input may hold."""
+    if name in program.permutations:
+        return f"every permutation of 0 … {program.length - 1}"
+    grid = grid_of(program, name)
+    return "all real numbers" if grid is None else f"all multiples of {grid:g}"

@@ -4,19 +4,21 @@ import itertools
 from collections.abc import Sequence
 from fractions import Fraction
 
-from posattn.compile.proof.specification.terms import Entry, Form, Input, Payload, Rank, picked, whole
+from posattn.compile.proof.specification.returns import Grids, brought_back, origins
+from posattn.compile.proof.specification.terms import Clipped, Entry, Form, Input, Payload, Rank, picked, whole
 from posattn.compile.proof.specification.zero_one import Group, Key
 
 
 class Ranking:
     """The keys of a group, and what travels with them, by rank."""
 
-    def __init__(self, group: Group, grid: float | None) -> None:
-        self.keys, self.gap = group.keys, group.gap
-        apart = None if self.gap is None else separation([key.form for key in self.keys], grid)
+    def __init__(self, group: Group, grids: Grids) -> None:
+        self.keys, self.gap, self.grids = group.keys, group.gap, grids
+        apart = None if self.gap is None else separation([key.form for key in self.keys], grids)
         self.told_apart = self.gap is None or (apart is not None and apart > self.gap)
         self.forms = frozenset(key.form for key in self.keys)
-        self.numbers = known_numbers(self.keys)
+        self.origins = origins([key.form for key in self.keys])
+        self.numbers = known_numbers(self.keys) if self.origins is None else sorted(self.origins)
         self.known: dict[str, list[Form | None]] = {}
 
     def key(self, rank: int) -> Form | None:
@@ -40,6 +42,9 @@ class Ranking:
         if self.numbers is None:
             records = frozenset((key.form, key.payload[name]) for key in keys)
             return [whole(Payload(records, rank)) for rank in range(len(keys))]
+        if self.origins is not None:
+            words = [(key.form, key.payload[name]) for key in keys]
+            return brought_back([self.origins[number] for number in self.numbers], words, self.grids)
         fixed = {key.form.constant: key.payload[name] for key in keys if not key.form.terms}
         entries = {entry.node: key for key in keys if (entry := _entry(key.form)) is not None}
         ordered = [entries[node].payload[name] for node in sorted(entries)]
@@ -69,23 +74,40 @@ def known_numbers(keys: Sequence[Key]) -> list[Fraction] | None:
     return sorted(numbers) if len(numbers) == len(keys) else None
 
 
-def separation(forms: Sequence[Form], grid: float | None) -> Fraction | None:
-    """How far any two are apart at least: inputs on a grid plus numbers, or entries of a permutation and numbers."""
-    if all(_input(form) is not None for form in forms):
-        nodes = {_input(form) for form in forms}
-        if grid is None or len(nodes) < len(forms):
+def separation(forms: Sequence[Form], grids: Grids) -> Fraction | None:
+    """How far any two are apart at least: numbers, and inputs on a grid plus numbers or entries of a permutation.
+
+    Or the numbers that the records of a sort carry.
+    """
+    carried = origins(forms)
+    numbers = sorted(carried or (form.constant for form in forms if not form.terms))
+    gaps = [above - below for below, above in itertools.pairwise(numbers)]
+    if len(numbers) == len(forms):
+        return min(gaps, default=Fraction(1))
+    varying = [form for form in forms if form.terms]
+    entries = [(entry, form.constant) for form in varying if (entry := _entry(form)) is not None]
+    if not entries:
+        steps = {_step(form, grids) for form in varying}
+        step = steps.pop()
+        if step is None or steps:
             return None
-        return _circular_gap([form.constant for form in forms], Fraction(grid))
-    numbers = sorted(form.constant for form in forms if not form.terms)
-    entries = [(entry, form.constant) for form in forms if (entry := _entry(form)) is not None]
-    if len(numbers) + len(entries) < len(forms) or len({entry for entry, _ in entries}) < len(entries):
+        places = [*(form.constant for form in varying), *{value % step for value in numbers}]
+        return min([*gaps, _circular_gap(places, step)])
+    if len(entries) < len(varying) or len({entry for entry, _ in entries}) < len(entries):
         return None
     if len({(entry.permutation, shift) for entry, shift in entries}) > 1:
         return None
-    gaps = [above - below for below, above in itertools.pairwise(numbers)]
-    if entries:
-        gaps += [Fraction(1), *(_circular_gap([value, entries[0][1]], Fraction(1)) for value in numbers)]
-    return min(gaps, default=Fraction(1))
+    return min([*gaps, Fraction(1), *(_circular_gap([value, entries[0][1]], Fraction(1)) for value in numbers)])
+
+
+def _step(form: Form, grids: Grids) -> Fraction | None:
+    """The grid of the input in input + number, which may be cut off at multiples of it."""
+    atom = form.shifted()
+    grid = grids[atom.name] if isinstance(atom, Input | Clipped) else None
+    if grid is None:
+        return None
+    ends = (atom.low, atom.high) if isinstance(atom, Clipped) else ()
+    return None if any(end is not None and end % Fraction(grid) for end in ends) else Fraction(grid)
 
 
 def _circular_gap(offsets: Sequence[Fraction], step: Fraction) -> Fraction:
@@ -97,11 +119,5 @@ def _circular_gap(offsets: Sequence[Fraction], step: Fraction) -> Fraction:
 
 def _entry(form: Form) -> Entry | None:
     """The entry in entry + number."""
-    atom = form._replace(constant=Fraction(0)).atom()
+    atom = form.shifted()
     return atom if isinstance(atom, Entry) else None
-
-
-def _input(form: Form) -> Input | None:
-    """The input in input + number."""
-    atom = form._replace(constant=Fraction(0)).atom()
-    return atom if isinstance(atom, Input) else None

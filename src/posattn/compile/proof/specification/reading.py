@@ -27,7 +27,7 @@ class Reading(NamedTuple):
 
 def readings(program: Program) -> list[Reading]:
     """Every round's live updates, found from the outputs backwards."""
-    live: set[Place] = {(node, name) for name in program.outputs for node in range(program.length)}
+    live: set[Place] = {(node, name) for name in program.outputs for node in range(program.output_nodes)}
     found: list[Reading] = []
     same: dict[Expression, Expression] = {}  # equal expressions are one object, found again without a comparison
     for round_ in reversed(program.rounds):

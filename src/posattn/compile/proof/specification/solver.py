@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from typing import Any
 
-from posattn.compile.expressions import Expression, tree
+from posattn.compile.expressions import Expression, Line, tree
 from posattn.compile.proof.findings import OutOfTime, TimeLimit
 from posattn.errors import missing_extra
 
@@ -101,6 +101,10 @@ class _Translation:
             case tree.Equal(one, other, grid):
                 apart, half = of(one) - of(other), number(grid) / 2
                 return z3.If(z3.And(apart < half, -apart < half), number(1), number(0))
+            case Line(part, start, knots, bends, _):
+                steps = (of(part) - number(knot) for knot in knots)
+                bent = (number(bend) * z3.If(step > 0, step, 0) for bend, step in zip(bends, steps, strict=True))
+                return z3.Sum([number(start), *bent])
             case tree.Call(name):
                 raise NotFollowed(f"'{name}' is not piecewise linear")
         raise tree.foreign(expression)

@@ -1,15 +1,12 @@
 """What a word holds as a function of the inputs: a number plus multiples of atoms, in exact fractions.
 
 An atom is an input, an entry of a permutation, a number of some rank among others, and the like. Expressions of such
-forms are forms again wherever bounds decide what a nonlinear part does.
+forms are forms again wherever bounds decide what a nonlinear part does (`evaluation`).
 """
 
-from collections.abc import Callable, Mapping
 from fractions import Fraction
 from functools import lru_cache
 from typing import NamedTuple, Union
-
-from posattn.compile.expressions import Expression, tree
 
 
 class Permutation(NamedTuple):
@@ -30,6 +27,15 @@ class Input(NamedTuple):
     node: int
 
 
+class Clipped(NamedTuple):
+    """The number that was given to a node, cut off below and above; None: it is not cut off there."""
+
+    name: str
+    node: int
+    low: Fraction | None
+    high: Fraction | None
+
+
 class Entry(NamedTuple):
     """π(node)."""
 
@@ -45,6 +51,13 @@ class At(NamedTuple):
     node: int
 
 
+class AtAddress(NamedTuple):
+    """An input of the node that another input names, within its bounds: x[clip(a)]."""
+
+    name: str
+    address: Clipped
+
+
 class Rank(NamedTuple):
     """The number of this rank among others, 0 for the smallest."""
 
@@ -57,6 +70,22 @@ class Payload(NamedTuple):
 
     records: frozenset[tuple["Form", "Form"]]
     rank: int
+
+
+class AnyFlag(NamedTuple):
+    """1 where a record of the ranks first … last, of pairs (key, 0 or 1), has a 1; else 0."""
+
+    records: frozenset[tuple["Form", "Form"]]
+    first: int
+    last: int
+
+
+class LastFlagged(NamedTuple):
+    """Of records (key, 0 or 1, word), the word of the last one of the ranks first … last with a 1; 0 without any."""
+
+    records: frozenset[tuple["Form", "Form", "Form"]]
+    first: int
+    last: int
 
 
 class Hit(NamedTuple):
@@ -74,7 +103,9 @@ class Placeholder(NamedTuple):
     name: str
 
 
-Atom = Union[Input, Entry, At, Rank, Payload, Hit, Placeholder]  # noqa: UP007 (the names are defined above)
+Atom = Union[  # noqa: UP007 (the names are defined above)
+    Input, Clipped, Entry, At, AtAddress, Rank, Payload, AnyFlag, LastFlagged, Hit, Placeholder
+]
 
 
 class Form(NamedTuple):
@@ -89,6 +120,10 @@ class Form(NamedTuple):
             ((atom, coefficient),) = self.terms
             return atom if coefficient == 1 else None
         return None
+
+    def shifted(self) -> Atom | None:
+        """The atom in atom + number."""
+        return self._replace(constant=Fraction(0)).atom()
 
 
 ONE = Fraction(1)
@@ -146,107 +181,3 @@ def picked(forms: list[Form], permutation: Permutation, node: int) -> Form | Non
     if isinstance(first, Input) and all(form == whole(Input(first.name, k)) for k, form in enumerate(forms)):
         return whole(At(first.name, permutation, node))
     return None
-
-
-def bounds(form: Form) -> tuple[Fraction | None, Fraction | None]:
-    """The least and the largest value; None where there is none. Entries of permutations are the bounded atoms."""
-    low = high = form.constant
-    for atom, factor in form.terms:
-        if not isinstance(atom, Entry):
-            return None, None
-        reach = factor * (atom.permutation.length - 1)
-        low, high = low + min(reach, Fraction(0)), high + max(reach, Fraction(0))
-    return low, high
-
-
-def evaluated(expression: Expression, words: Mapping[str, Form]) -> Form | None:
-    """The expression's value as a form; None where it is not one, or bounds do not decide."""
-    match expression:
-        case tree.Word(name):
-            return words[name]
-        case tree.Constant(value):
-            return number(value)
-        case tree.Sum(terms):
-            total = ZERO
-            for term in terms:
-                held = evaluated(term, words)
-                if held is None:
-                    return None
-                total = added(total, held)
-            return total
-        case tree.Scaled(factor, part):
-            held = evaluated(part, words)
-            return None if held is None else scaled(held, Fraction(factor))
-        case tree.Product(one, other):
-            a, b = evaluated(one, words), evaluated(other, words)
-            if a is None or b is None or (a.terms and b.terms):
-                return None
-            return scaled(b, a.constant) if not a.terms else scaled(a, b.constant)
-        case tree.Relu(part):
-            return _larger(evaluated(part, words), ZERO)
-        case tree.Maximum(one, other):
-            return _larger(evaluated(one, words), evaluated(other, words))
-        case tree.Minimum(one, other):
-            return _smaller(evaluated(one, words), evaluated(other, words))
-        case tree.Gate(part, shut):
-            return _branch(_above(evaluated(shut, words), Fraction(0)), lambda: ZERO, lambda: evaluated(part, words))
-        case tree.Select(bit, _, one, zero):
-            return _branch(
-                _is_one(evaluated(bit, words)), lambda: evaluated(one, words), lambda: evaluated(zero, words)
-            )
-        case tree.Exchange(own, other, upper, _):
-            a, b = evaluated(own, words), evaluated(other, words)
-            return _branch(_is_one(evaluated(upper, words)), lambda: _larger(a, b), lambda: _smaller(a, b))
-        case tree.Positive(part, grid):
-            return _branch(_above(evaluated(part, words), Fraction(grid) / 2), lambda: UNIT, lambda: ZERO)
-        case tree.Equal(one, other, grid):
-            return _equal(evaluated(one, words), evaluated(other, words), Fraction(grid) / 2)
-    return None
-
-
-def _branch(decided: bool | None, yes: Callable[[], Form | None], no: Callable[[], Form | None]) -> Form | None:
-    return None if decided is None else yes() if decided else no()
-
-
-def _above(form: Form | None, least: Fraction) -> bool | None:
-    """Whether the value is above `least`, if that is the same for all inputs."""
-    if form is None:
-        return None
-    low, high = bounds(form)
-    if low is not None and low > least:
-        return True
-    return False if high is not None and high <= least else None
-
-
-def _is_one(form: Form | None) -> bool | None:
-    return None if form is None or form.terms else form.constant == 1
-
-
-def _larger(one: Form | None, other: Form | None) -> Form | None:
-    if one is None or other is None:
-        return None
-    if one == other:
-        return one
-    decided = _above(added(one, scaled(other, -ONE)), Fraction(0))
-    if decided is not None:
-        return one if decided else other
-    low, _ = bounds(added(one, scaled(other, -ONE)))
-    return one if low == 0 else None
-
-
-def _smaller(one: Form | None, other: Form | None) -> Form | None:
-    larger = _larger(one, other)
-    if larger is None or one is None or other is None:
-        return None
-    return other if larger == one else one
-
-
-def _equal(one: Form | None, other: Form | None, half: Fraction) -> Form | None:
-    if one is None or other is None:
-        return None
-    low, high = bounds(added(one, scaled(other, -ONE)))
-    if low is None or high is None:
-        return None
-    if -half < low and high < half:
-        return UNIT
-    return ZERO if low >= half or high <= -half else None

@@ -9,7 +9,7 @@ every word of a group is a key of known rank, only the number of ones counts, an
 network that merges runs is followed run by run, by induction, and any network at all of up to 20 keys by brute force.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from fractions import Fraction
 
@@ -41,12 +41,20 @@ class TooManyStates(Exception):  # noqa: N818 (a limit of the method, not an err
     """Groups that are not sorted yet are compared, and all their states together are too many."""
 
     def __init__(self, groups: list["Group"]) -> None:
+        counts = " and ".join(str(len(group.keys)) for group in groups)
+        super().__init__(
+            f"groups of {counts} numbers are compared, which have too many states together to try them all. Networks "
+            "of up to 20 numbers are decided, and longer ones that sort short runs and merge them"
+        )
         self.unsorted = [state for group in groups for state in group.unsorted_states()]
 
 
 @dataclass(eq=False, repr=False)
 class Group:
-    """Words made of the same keys. A column is a number of ones for every run; a run of one key is a bit."""
+    """Words made of the same keys. A column is a number of ones for every run; a run of one key is a bit.
+
+    What travels with a key has the same row, as one object: it is made and looked at once.
+    """
 
     runs: list[list[Key]]
     ones: Array  # in each column
@@ -70,21 +78,24 @@ class Group:
 
     def rank(self, place: Place) -> int | None:
         """The rank of the word at a place, if it has one."""
+        return self._rank(self.rows[place])
+
+    def _rank(self, row: Array) -> int | None:
         count = sum(map(len, self.runs))
-        ones = self.ones[np.unpackbits(self.rows[place], count=self.ones.size).view(bool)]
+        ones = self.ones[np.unpackbits(row, count=self.ones.size).view(bool)]
         if not ones.size:
             return None
         rank = count - int(ones.min())
-        return rank if 0 <= rank < count and np.array_equal(self.threshold(rank), self.rows[place]) else None
+        return rank if 0 <= rank < count and np.array_equal(self.threshold(rank), row) else None
 
     def joined(self, other: "Group", most: int) -> "Group":
         """Both groups as one, unless that takes more than `most` bits."""
         columns = self.ones.size * other.ones.size
-        if columns * (len(self.rows) + len(other.rows)) > most:
+        if columns * (len(self._distinct()) + len(other._distinct())) > most:
             raise TooManyStates([self, other])
         gaps = [gap for gap in (self.gap, other.gap) if gap is not None]
-        rows = {place: np.packbits(np.repeat(_bits(self, row), other.ones.size)) for place, row in self.rows.items()}
-        rows |= {place: np.packbits(np.tile(_bits(other, row), self.ones.size)) for place, row in other.rows.items()}
+        rows = self._mapped(lambda row: np.packbits(np.repeat(_bits(self, row), other.ones.size)))
+        rows |= other._mapped(lambda row: np.packbits(np.tile(_bits(other, row), self.ones.size)))
         ones = (self.ones[:, None] + other.ones[None, :]).ravel()
         return Group(self.runs + other.runs, ones, rows, max(gaps, default=None))
 
@@ -92,15 +103,23 @@ class Group:
         """Take the group as one run, if every word of it is a key of known rank."""
         if len(self.runs) == 1:
             return
-        ranks: dict[Place, int] = {}
-        for place in self.rows:
-            rank = self.rank(place)
+        ranks: dict[int, int] = {}
+        for at, row in self._distinct().items():
+            rank = self._rank(row)
             if rank is None:
                 return
-            ranks[place] = rank
+            ranks[at] = rank
         self.runs = [self.keys]
         self.ones = np.arange(len(self.runs[0]) + 1, dtype=np.int32)
-        self.rows = {place: self.threshold(rank) for place, rank in ranks.items()}
+        self.rows = self._mapped(lambda row: self.threshold(ranks[id(row)]))
+
+    def _distinct(self) -> dict[int, Array]:
+        return {id(row): row for row in self.rows.values()}
+
+    def _mapped(self, made: Callable[[Array], Array]) -> dict[Place, Array]:
+        """Every place's row after a change, made once for all places that share it."""
+        changed = {at: made(row) for at, row in self._distinct().items()}
+        return {place: changed[id(row)] for place, row in self.rows.items()}
 
     def unsorted_states(self) -> list[State]:
         """States in which a word is not what the rank that its row is nearest to asks for, spread over all words."""
