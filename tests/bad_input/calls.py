@@ -315,6 +315,7 @@ CALLS: dict[str, Callable[[], Arguments]] = {
     "compile.Compiled.__call__": lambda: {"self": sorter(), "x": torch.tensor([3.0, 1.0])},
     "compile.Compiled.check": lambda: {"self": sorter(), "x": torch.zeros(1, 4, 1)},
     "compile.Compiled.verify": lambda: {"self": sorter(), "samples": 1},
+    "compile.Compiled.to_onnx": lambda: {"self": sorter().verify(samples=1), "path": "sorter.onnx"},
     "compile.Compiled.save": lambda: {"self": sorter(), "path": "sorter.safetensors"},
     "compile.Program": program,
     "compile.Program.parse": lambda: {"self": Program, "text": str(Program(**program()))},

@@ -51,9 +51,8 @@ def export_model(
     if isinstance(made, compiler.Compiled) and guarantee(made) is not None:
         program = made.to_onnx(target)
         _print_shapes(program)
-        print(
-            f"onnxruntime agrees {program.guarantee}. Largest difference on {program.tried} inputs: {program.error:.2g}."
-        )
+        print(f"onnxruntime agrees {program.guarantee}.")
+        print(f"The largest difference on {program.tried} inputs is {program.error:.2g}.")
         return
     found = to_onnx(model, target)
     _print_shapes(found)

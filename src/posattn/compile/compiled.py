@@ -166,9 +166,9 @@ class Compiled(Pretrained):
     def to_onnx(self, path: str | os.PathLike[str], *, seed: int = 0) -> OnnxProgram:
         """Write the hardened model as an ONNX file, unless onnxruntime is further from it than theory allows.
 
-        The file is the raw model: (batch, span, inputs) → (batch, span, outputs), span being the longer of the program's
-        length and its `output_length`. It neither checks inputs nor fills up shorter ones. Its metadata say what it
-        takes and how well runtimes agree. `seed`: of the random inputs that are tried.
+        The file is the raw model, (batch, span, inputs) → (batch, span, outputs), where span is the longer of the
+        program's length and its `output_length`. It neither checks inputs nor fills up shorter ones. Its metadata say
+        what it takes and how well runtimes agree. `seed`: of the random inputs that are tried.
         """
         return to_onnx(self, path, seed=seed)
 

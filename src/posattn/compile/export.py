@@ -98,8 +98,8 @@ def to_onnx(compiled: "Compiled", path: str | os.PathLike[str], *, seed: int = 0
     error = _largest_difference(model, inputs, graph.SerializeToString(), program.output_nodes)
     require(
         error <= known.bound,
-        f"'{path}': onnxruntime differs from the model by {error:.3g}, which should agree {known}. Nothing was written; "
-        "please report it.",
+        f"'{path}': onnxruntime differs from the model by {error:.3g}, and should agree {known}. Nothing was written: "
+        "please report it with your version of onnxruntime.",
     )
     about = {
         "posattn": __version__,

@@ -4,20 +4,20 @@ Runtimes add in different orders, and fuse products with sums or not. The sum of
 in all of them where
 
     one term is not 0           it is that product, rounded once;
-    two are, both exact         it is their sum, rounded once: a product is exact where |w| is a power of two, at least 1
-                                (no underflow), or where x is a constant that is one;
+    two are, both exact         it is their sum, rounded once. A product is exact where |w| is a power of two, at least
+                                1 (so nothing underflows), or where x is a constant that is one;
     ReLU cuts it off            the upper bound of the sum, and of its roundings, is not above 0.
 
-Terms that are known to be 0: weights of 0, registers that are 0 at the node at hand (constants, and whatever is read
-from the sink), and one of two units relu(z), relu(z′) with z + z′ ≤ 0, whose weights add up to what cannot be positive.
-A number is carried that way, x = relu(x) − relu(−x), and so is each half of a gate or of an exchange. One of z, z′ is
-not positive, and stays so when it is rounded once.
+Terms that are known to be 0: weights of 0; registers that are 0 at the node at hand (constants, and whatever is read
+from the sink); and one of two units relu(z), relu(z′) where z + z′ has no term that can be positive. A number is carried
+that way, x = relu(x) − relu(−x), and so is each half of a gate or of an exchange. One of z, z′ is not positive, and
+stays so when it is rounded once.
 
-So if every sum of every layer is of these kinds, equal inputs give equal outputs, by induction from layer to layer; only
-the sign of a zero is left open. This assumes IEEE 754 products in the model's dtype, small numbers not flushed to 0, and
-outputs of attention that are the words read, as in a hardened model.
+So if every sum of every layer is of these kinds, equal inputs give equal outputs, by induction from layer to layer;
+only the sign of a zero is left open. This assumes IEEE 754 products in the model's dtype, small numbers that are not
+flushed to 0, and outputs of attention that are the words read, as in a hardened model.
 
-The bounds of registers are the compiler's, widened by all roundings so far, so the weights have to be the compiler's own.
+The bounds of registers are the compiler's, widened by all roundings so far: the weights have to be the compiler's own.
 """
 
 from collections.abc import Iterator, Sequence
@@ -107,7 +107,7 @@ def _layer(state: Range, layer: LayerWeights, reads: Array, dtype: torch.dtype) 
     values = _sums(state, value, dtype)
     if not values.settled.all():
         return _said(values.terms, values.settled, "the values")
-    columns = np.arange(layer.width)
+    columns = list(range(layer.width))
     from_node = reads[[layer.head_of(column) for column in columns]].T  # (nodes, columns)
     attended = _sums(Range(values.low[from_node, columns], values.high[from_node, columns]), output, dtype)
     if not attended.settled.all():
