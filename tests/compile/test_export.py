@@ -1,4 +1,4 @@
-"""Compiled programs in other runtimes: equal bit for bit where that is claimed, and within twice the bound elsewhere."""
+"""Compiled programs in other runtimes: equal bit for bit where that is claimed, within twice the bound elsewhere."""
 
 from dataclasses import replace
 from functools import cache

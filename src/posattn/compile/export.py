@@ -12,28 +12,53 @@ Signs of zeros aside. Either is what theory says, and is tried in onnxruntime be
 import copy
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from posattn import checks
-from posattn.compile.input_ranges import largest_bound, shown_domain, shown_grid
+from posattn.compile.certificate import Certificate
+from posattn.compile.input_ranges import Domain, largest_bound, shown_domain, shown_grid
+from posattn.compile.lowering.fits import Fitted
+from posattn.compile.program import Program
+from posattn.compile.proof.record import Proof
 from posattn.compile.summation_order import order_matters
 from posattn.compile.verify_inputs import adversarial_inputs, random_inputs
 from posattn.errors import PosattnError, require
+from posattn.nn import ExactPositionalTransformer
 from posattn.nn.example_inputs import inputs_of
 from posattn.nn.hardened import HardenedTransformer
 from posattn.nn.onnx import shapes_of, translated, write_graph
 from posattn.nn.onnx_agreement import OUTPUT, session_of
 from posattn.version import __version__
 
-if TYPE_CHECKING:
-    from posattn.compile.compiled import Compiled
-
 #: Random inputs that are tried before a file is written; adversarial ones come on top.
 SAMPLES = 64
+
+
+@runtime_checkable
+class Certified(Protocol):
+    """What a file is made of, and what is known of it: `posattn.compile.Compiled`."""
+
+    @property
+    def program(self) -> Program: ...
+    @property
+    def model(self) -> ExactPositionalTransformer: ...
+    @property
+    def hardened(self) -> HardenedTransformer | None: ...
+    @property
+    def domain(self) -> Domain: ...
+    @property
+    def registers(self) -> tuple[str, ...]: ...
+    @property
+    def lines(self) -> tuple[Fitted, ...]: ...
+    @property
+    def certificate(self) -> Certificate | None: ...
+    @property
+    def proof(self) -> Proof | None: ...
+    def check_records(self) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -59,7 +84,7 @@ class OnnxProgram:
     tried: int  # inputs
 
 
-def guarantee(compiled: "Compiled") -> Guarantee | None:
+def guarantee(compiled: Certified) -> Guarantee | None:
     """What is known of any runtime's output, beside the model's; None without a certificate that holds, or a proof."""
     compiled.check_records()
     proof, certificate = compiled.proof, compiled.certificate
@@ -75,14 +100,24 @@ def guarantee(compiled: "Compiled") -> Guarantee | None:
     least, which = min(found)
     if least == 0:
         return Guarantee(0.0, "no operation rounds")
-    order = order_matters(compiled) if certified else "the weights are not known to be the compiler's"
+    order = _order(compiled) if certified else "the weights are not known to be the compiler's"
     if order is None:
         return Guarantee(0.0, "every sum that matters has at most two terms that are not 0")
     return Guarantee(least, f"{which} on |model(x) − program(x)|; the order of summation could matter ({order})")
 
 
+def _order(compiled: Certified) -> str | None:
+    return order_matters(
+        compiled.program,
+        compiled.model,
+        registers=compiled.registers,
+        domain=compiled.domain,
+        fits=compiled.lines,
+    )
+
+
 @torch.no_grad()
-def to_onnx(compiled: "Compiled", path: str | os.PathLike[str], *, seed: int = 0) -> OnnxProgram:
+def to_onnx(compiled: Certified, path: str | os.PathLike[str], *, seed: int = 0) -> OnnxProgram:
     """What `Compiled.to_onnx` does."""
     path = checks.path("path", path)
     rng = np.random.default_rng(checks.whole("seed", seed, least=0))
@@ -113,7 +148,7 @@ def to_onnx(compiled: "Compiled", path: str | os.PathLike[str], *, seed: int = 0
     return OnnxProgram(path=str(path), inputs=shapes, output=output, guarantee=known, error=error, tried=len(inputs))
 
 
-def _inputs(compiled: "Compiled", rng: np.random.Generator) -> Tensor:
+def _inputs(compiled: Certified, rng: np.random.Generator) -> Tensor:
     """Random and adversarial inputs, with zeros at nodes that have none."""
     program, dtype = compiled.program, str(next(compiled.model.parameters()).dtype).removeprefix("torch.")
     parts = (

@@ -9,9 +9,9 @@ in all of them where
     ReLU cuts it off            the upper bound of the sum, and of its roundings, is not above 0.
 
 Terms that are known to be 0: weights of 0; registers that are 0 at the node at hand (constants, and whatever is read
-from the sink); and one of two units relu(z), relu(z′) where z + z′ has no term that can be positive. A number is carried
-that way, x = relu(x) − relu(−x), and so is each half of a gate or of an exchange. One of z, z′ is not positive, and
-stays so when it is rounded once.
+from the sink); and one of two units relu(z), relu(z′) where z + z′ has no term that can be positive. Such pairs carry
+numbers, x = relu(x) − relu(−x), and are the halves of gates and exchanges. One of z, z′ is not positive, and stays so
+when it is rounded once.
 
 So if every sum of every layer is of these kinds, equal inputs give equal outputs, by induction from layer to layer;
 only the sign of a zero is left open. This assumes IEEE 754 products in the model's dtype, small numbers that are not
@@ -22,23 +22,22 @@ The bounds of registers are the compiler's, widened by all roundings so far: the
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
 
 from posattn.compile.expressions import Array
+from posattn.compile.input_ranges import Domain
 from posattn.compile.lowering.constant_products import expand_products
-from posattn.compile.lowering.fits import replace_calls
+from posattn.compile.lowering.fits import Fitted, replace_calls
 from posattn.compile.lowering.floats import Numbers
 from posattn.compile.lowering.register_errors import first_state, register_errors
-from posattn.compile.program import ONE
+from posattn.compile.program import ONE, Program
 from posattn.compile.proof.layer_weights import LayerWeights, layer_weights
 from posattn.compile.rounds import Round
+from posattn.nn import ExactPositionalTransformer, Positional
 from posattn.nn.hardened import selected
-
-if TYPE_CHECKING:
-    from posattn.compile.compiled import Compiled
 
 
 class Range(NamedTuple):
@@ -59,12 +58,18 @@ class Sums:
     settled: Array  # whether they are the same in every order
 
 
-def order_matters(compiled: "Compiled") -> str | None:
+def order_matters(
+    program: Program,
+    model: ExactPositionalTransformer,
+    *,
+    registers: Sequence[str],
+    domain: Domain,
+    fits: tuple[Fitted, ...] = (),
+) -> str | None:
     """The first sum that could depend on its order, in words; None where no sum does.
 
-    Say that of the compiler's own weights alone, as a certificate does (`Certificate.compiled`).
+    Of the compiler's own weights alone, which `Certificate.compiled` is about.
     """
-    model = compiled.model
     weights, dtype = model.weights(), next(model.parameters()).dtype
     ends = {name: weights[f"{name}_weight"].detach().cpu().double().numpy() for name in ("encoder", "decoder")}
     layers = layer_weights(weights, model.architecture.heads)
@@ -74,7 +79,8 @@ def order_matters(compiled: "Compiled") -> str | None:
     first = _sums(Range(-anything, anything), ends["encoder"], dtype)
     if not first.settled.all():
         return _said(first.terms, first.settled, "the encoder")
-    *states, last = _states(compiled, dtype)
+    program = replace_calls(expand_products(program, fits or None), fits)
+    *states, last = _states(program, model.architecture, registers=registers, domain=domain, dtype=dtype)
     for number, (state, layer, read) in enumerate(zip(states, layers, reads, strict=True)):
         found = _layer(state, layer, read, dtype)
         if found is not None:
@@ -83,15 +89,15 @@ def order_matters(compiled: "Compiled") -> str | None:
     return None if ends_in.settled.all() else _said(ends_in.terms, ends_in.settled, "the decoder")
 
 
-def _states(compiled: "Compiled", dtype: torch.dtype) -> Iterator[Range]:
+def _states(
+    program: Program, sizes: Positional, *, registers: Sequence[str], domain: Domain, dtype: torch.dtype
+) -> Iterator[Range]:
     """The registers before every layer, and after the last, at every node and at the sink, where all are 0."""
-    fits, sizes = compiled.lines, compiled.model.architecture
-    program = replace_calls(expand_products(compiled.program, fits or None), fits)
     numbers = Numbers(dtype)
-    state = first_state(program, compiled.domain, numbers)
+    state = first_state(program, domain, numbers)
     for round_ in (*(program.rounds or (Round(),)), None):
         low, high = (np.zeros((sizes.nodes, sizes.embed_dim)) for _ in range(2))
-        for place, name in enumerate(compiled.registers):
+        for place, name in enumerate(registers):
             if name == ONE and name not in state.ranges:
                 low[: program.nodes, place] = high[: program.nodes, place] = 1.0
             else:
