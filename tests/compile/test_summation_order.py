@@ -78,7 +78,12 @@ def one_round(*updates: Any, **options: Any) -> Compiled:
 
 
 X, Y, Z = word("x"), word("y"), word("z")
-BITS = {"registers": ("x", "bit", "other"), "constants": {"bit": (0.0, 1.0, 0.0, 1.0), "other": (1.0, 0.0, 1.0, 0.0)}}
+BITS: dict[str, Any] = {
+    "registers": ("x", "bit", "other"),
+    "constants": {"bit": (0.0, 1.0, 0.0, 1.0), "other": (1.0, 0.0, 1.0, 0.0)},
+}
+
+LARGE: dict[str, Any] = {"registers": ("x", "c"), "constants": {"c": (3001.0,) * 4}}
 
 
 @pytest.mark.parametrize("name", ["sort", "cumsum", "cummin", "kth", "merge", "reduce", "permute", "broadcast"])
@@ -112,13 +117,25 @@ def test_small_programs_of_two_terms_come_out_the_same_in_every_order(compiled: 
         (library_model("max-subarray", 5), "a sum of 3 terms that need not be 0, in the MLP's output of layer 0"),
         (one_round(X + Y, X + Y + Z), "a sum of 3 terms that need not be 0, in the MLP's output of layer 1"),
         (one_round(relu(X + Y + Z)), "a sum of 3 terms that need not be 0, in a hidden layer of layer 0"),
+        (one_round(relu(X) + relu(Y) + relu(Z)), "a sum of 3 terms that need not be 0, in the MLP's output of layer 0"),
+        (one_round(relu(-X) + relu(-Y) + relu(-Z)), "a sum of 3 terms that need not be 0, in the MLP's output"),
+        (one_round(X + 0.3 * word("c"), **LARGE), "a sum of 2 terms with products that are rounded, in the MLP's"),
         (one_round(0.3 * X + 0.7 * Y), "a sum of 2 terms with products that are rounded, in the MLP's output"),
     ],
-    ids=["max-subarray", "three terms", "three terms below", "rounded products"],
+    ids=["max-subarray", "three terms", "three terms below", "units", "units below 0", "a constant", "products"],
 )
 def test_where_two_orders_differ_nothing_is_claimed(compiled: Compiled, why: str) -> None:
     assert differs(compiled)
     assert (order(compiled) or "").startswith(why)
+
+
+def test_a_factor_below_1_can_underflow_and_is_not_taken_as_exact() -> None:
+    """6/4 and 3/4 of the smallest number: 2 + 1, or with a fused product 1 + 1.5, which is rounded to 2."""
+    compiled, rng = one_round(0.25 * X + 0.25 * Y), np.random.default_rng(0)
+    x = np.ldexp(np.array([[[6.0], [3.0], [6.0], [3.0]]]), -149).astype(np.float32)
+    found = {float(ran(compiled, x, rng, fused=True)[0, 0, 0]) for _ in range(20)}
+    assert found == {2 * 2.0**-149, 3 * 2.0**-149}
+    assert "products that are rounded" in (order(compiled) or "")
 
 
 def test_a_weight_that_is_no_power_of_two_is_seen_in_the_encoder_and_the_decoder() -> None:
