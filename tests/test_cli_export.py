@@ -11,6 +11,7 @@ import posattn
 from command_line import runner
 from posattn.compile import Compiled, compile, library
 from posattn.nn import Model
+from posattn.nn.onnx import OnnxFile
 
 SMALL = ["train", "sum", "--steps", "3", "--batch", "10", "--samples", "30", "--scale", "1", "--device", "cpu"]
 
@@ -52,3 +53,32 @@ def test_an_onnx_file_lies_beside_the_model_and_the_command_says_how_well_it_agr
     assert "net.onnx: x (batch × 5 × 2), subset (batch × subset), key (batch) → (batch × 2)" in ended.out
     assert "onnxruntime agrees to" in ended.out
     assert Path("net.onnx").stat().st_size > 100
+
+
+@pytest.mark.usefixtures("as_users_run_it")
+def test_an_onnx_file_of_a_compiled_program_agrees_bit_for_bit_and_the_command_says_so(run: Any) -> None:
+    onnxruntime = pytest.importorskip("onnxruntime")
+    compile(library.get("cumsum", 2), dtype=torch.float64).verify(samples=4).save("cumsum.safetensors")
+    ended = run("export", "cumsum.safetensors")
+    assert ended.code == 0
+    assert "cumsum.onnx: x (batch × 2 × 1) → (batch × 2 × 1)" in ended.out
+    assert "onnxruntime agrees bit for bit: every sum that matters has at most two terms that are not 0." in ended.out
+    x = 1000 * torch.rand(500, 2, 1, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    (found,) = onnxruntime.InferenceSession("cumsum.onnx").run(None, {"x": x.numpy()})
+    assert torch.equal(torch.from_numpy(found), x.cumsum(1))
+
+
+def test_a_compiled_program_without_a_certificate_is_exported_as_any_model(
+    run: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def written(model: Any, path: str) -> OnnxFile:
+        return OnnxFile(
+            path=path, inputs={"x": model(torch.ones(1, 2, 1)).shape}, output=(), error=0, bound=1, tried={}
+        )
+
+    monkeypatch.setattr(posattn.nn, "to_onnx", written)
+    compile(library.get("broadcast", 2)).save("bare.safetensors")
+    ended = run("export", "bare.safetensors")
+    assert ended.code == 0
+    assert "bare.onnx: x (1 × 2 × 1)" in ended.out
+    assert "roundings allow 1." in ended.out

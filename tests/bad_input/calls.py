@@ -317,6 +317,7 @@ CALLS: dict[str, Callable[[], Arguments]] = {
     "compile.Compiled.verify": lambda: {"self": sorter(), "samples": 1},
     "compile.Compiled.prove": lambda: {"self": sorter(), "seconds": 60.0},
     "compile.Compiled.proved": lambda: {"self": sorter(), "seconds": 60.0},
+    "compile.Compiled.to_onnx": lambda: {"self": sorter().verify(samples=1), "path": "sorter.onnx"},
     "compile.Compiled.save": lambda: {"self": sorter(), "path": "sorter.safetensors"},
     "compile.Program": program,
     "compile.Program.parse": lambda: {"self": Program, "text": str(Program(**program()))},

@@ -75,7 +75,7 @@ def connected() -> Any:
     model = made("connected")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # which `as_users_run_it` does for one test
-        return model, onnx_file._translated(model, inputs_of(model), torch.Generator())
+        return model, onnx_file.translated(model, inputs_of(model), torch.Generator())
 
 
 @pytest.fixture
@@ -83,7 +83,7 @@ def translated(connected: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     """A copy of the translation, which the next file is written from."""
     copied = type(connected[1])()
     copied.CopyFrom(connected[1])
-    monkeypatch.setattr(onnx_file, "_translated", lambda *_: copied)
+    monkeypatch.setattr(onnx_file, "translated", lambda *_: copied)
     return copied
 
 

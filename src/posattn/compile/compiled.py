@@ -16,6 +16,7 @@ from posattn.checks import path as checked_path
 from posattn.compile import program_json as serial
 from posattn.compile.certificate import Certificate, fingerprint, has_digest
 from posattn.compile.domain import check_inputs
+from posattn.compile.export import OnnxProgram, to_onnx
 from posattn.compile.input_ranges import Domain, checked_domain, named_bounds, shown_domain
 from posattn.compile.lengths import model_outputs
 from posattn.compile.lowering.fits import Fitted, errors_of, fits_from_json
@@ -170,21 +171,35 @@ class Compiled(Pretrained):
         """The same with reads in place of attention: n words instead of n² products, equal bit for bit."""
         return replace(self, hardened=self.model.harden())
 
+    def to_onnx(self, path: str | os.PathLike[str], *, seed: int = 0) -> OnnxProgram:
+        """Write the hardened model as an ONNX file, unless onnxruntime is further from it than theory allows.
+
+        The file is the raw model, (batch, span, inputs) → (batch, span, outputs), where span is the longer of the
+        program's length and its `output_length`. It neither checks inputs nor fills up shorter ones. Its metadata say
+        what it takes and how well runtimes agree. `seed`: of the random inputs that are tried.
+        """
+        return to_onnx(self, path, seed=seed)
+
+    def check_records(self) -> None:
+        """Raise where the certificate or the proof is not about this model as it is now."""
+        name, held = self.program.name, self._fingerprint()
+        require(
+            self.certificate is None or self.certificate == replace(self.certificate, digest="").sealed(held),
+            f"'{name}' has changed since it was verified: verify it again, .verify(), then save it.",
+        )
+        require(
+            self.proof is None or self.proof == replace(self.proof, digest="").sealed(held),
+            f"'{name}' has changed since it was proved: prove it again, .proved(), then save it.",
+        )
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Weights, program, registers, domain and certificate in one safetensors file."""
         path = checked_path("path", path)
         notes = {"program": serial.to_json(self.program), "compiled": self._about(), "text": str(self.program)}
+        self.check_records()
         if self.certificate is not None:
-            require(
-                self.certificate == replace(self.certificate, digest="").sealed(self._fingerprint()),
-                f"'{self.program.name}' has changed since it was verified: verify it again, .verify(), then save it.",
-            )
             notes["certificate"] = self.certificate.to_json()
         if self.proof is not None:
-            require(
-                self.proof == replace(self.proof, digest="").sealed(self._fingerprint()),
-                f"'{self.program.name}' has changed since it was proved: prove it again, .proved(), then save it.",
-            )
             notes["proof"] = self.proof.to_json()
         tensors = self.model.weights()
         write_weights(path, self.model.architecture, tensors, notes=notes)

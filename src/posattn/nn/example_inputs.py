@@ -19,6 +19,7 @@ from posattn.errors import PosattnError, kind_of
 from posattn.nn.compiled_positional import ExactPositionalTransformer
 from posattn.nn.fully_connected import FullyConnectedNetwork
 from posattn.nn.gpt import GPT
+from posattn.nn.hardened import HardenedTransformer
 from posattn.nn.mixed_type import MixedModel
 from posattn.nn.numeric_model import NumericModel
 from posattn.nn.random_places import RandomPlacesTransformer
@@ -58,8 +59,9 @@ def _(model: NumericModel) -> Inputs:
     return Inputs(({0: "batch", 1: "length"},), most, {"length": sizes.length}, draw)
 
 
-@inputs_of.register
-def _(model: ExactPositionalTransformer) -> Inputs:
+@inputs_of.register(ExactPositionalTransformer)
+@inputs_of.register(HardenedTransformer)
+def _(model: ExactPositionalTransformer | HardenedTransformer) -> Inputs:
     sizes = model.architecture
     return Inputs(
         ({0: "batch"},),

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from posattn.errors import PosattnError, require
 from posattn.nn.module import full_precision
 from posattn.nn.numeric_model import Layer, NumericModel
+from posattn.nn.numeric_sizes import Numeric
 
 
 class HardenedTransformer(nn.Module):
@@ -22,6 +23,11 @@ class HardenedTransformer(nn.Module):
         super().__init__()
         self.model = model
         self.register_buffer("reads", selected(attention))
+
+    @property
+    def architecture(self) -> Numeric:
+        """That of the model."""
+        return self.model.architecture
 
     def forward(self, x: Float[Tensor, "batch length in_dim"]) -> Float[Tensor, "batch length out_dim"]:
         """The model's own forward pass, with reads in place of attention."""

@@ -5,7 +5,7 @@ import logging
 import os
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -16,8 +16,9 @@ from posattn import checks
 from posattn.errors import PosattnError, missing_extra, require
 from posattn.files import write_whole
 from posattn.nn.example_inputs import Inputs, inputs_of
+from posattn.nn.hardened import HardenedTransformer
 from posattn.nn.module import Model
-from posattn.nn.onnx_agreement import OUTPUT, compared
+from posattn.nn.onnx_agreement import OUTPUT, Exportable, compared
 from posattn.version import __version__
 
 
@@ -33,26 +34,33 @@ class OnnxFile:
     tried: dict[str, tuple[int, ...]]  # the sizes at which it was compared
 
 
-def to_onnx(model: Model, path: str | os.PathLike[str], *, tolerance: float | None = None, seed: int = 0) -> OnnxFile:
+def to_onnx(
+    model: Exportable, path: str | os.PathLike[str], *, tolerance: float | None = None, seed: int = 0
+) -> OnnxFile:
     """Write a model as an ONNX file, unless onnxruntime gives other answers than the model does.
 
     Batches may have any size; so may inputs' lengths, up to the model's, where it takes shorter ones.
 
     Args:
-        model: of any kind; of a compiled program its `.model`.
+        model: of any kind, or a hardened one. A compiled program has a `to_onnx` of its own, with what is known of it.
         path: the file to write.
         tolerance: the largest error that is allowed, relative to the largest output; None is what roundings can
             account for.
         seed: of the random inputs that are tried.
     """
-    checks.instance("model", model, Model, fix="pass a model of posattn.nn, of a compiled program its .model")
+    checks.instance(
+        "model",
+        model,
+        (Model, HardenedTransformer),
+        fix="pass a model of posattn.nn; compiled programs have .to_onnx(path)",
+    )
     path = checks.path("path", path)
     if tolerance is not None:
         tolerance = checks.real("tolerance", tolerance)
         require(tolerance > 0, f"tolerance={tolerance}: an error, relative to the largest output, above 0.")
     generator = torch.Generator().manual_seed(checks.whole("seed", seed, least=0))
     model, taken = copy.deepcopy(model).cpu(), inputs_of(model)
-    written = _translated(model, taken, generator)
+    written = translated(model, taken, generator)
     found = compared(model, taken, written.SerializeToString(), tolerance, generator)
     require(
         found.holds,
@@ -64,21 +72,32 @@ def to_onnx(model: Model, path: str | os.PathLike[str], *, tolerance: float | No
         "architecture": model.architecture.to_json(),
         "error": f"{found.error:.3g} of the largest output, in onnxruntime on random inputs",
     }
-    for name, text in about.items():
-        written.metadata_props.add(key=name, value=text)
-    write_whole(path, written.SerializeToString())
-    (output,) = written.graph.output
+    write_graph(path, written, about)
+    inputs, output = shapes_of(written)
     return OnnxFile(
         path=str(path),
-        inputs={entry.name: _shape(entry) for entry in written.graph.input},
-        output=_shape(output),
+        inputs=inputs,
+        output=output,
         error=found.error,
         bound=found.bound,
         tried=found.tried,
     )
 
 
-def _translated(model: Model, taken: Inputs, generator: torch.Generator) -> Any:
+def write_graph(path: str | os.PathLike[str], graph: Any, about: Mapping[str, str]) -> None:
+    """The file, with what is said about it as metadata."""
+    for name, text in about.items():
+        graph.metadata_props.add(key=name, value=text)
+    write_whole(path, graph.SerializeToString())
+
+
+def shapes_of(graph: Any) -> tuple[dict[str, tuple[int | str, ...]], tuple[int | str, ...]]:
+    """The inputs' shapes by name, and the output's."""
+    (output,) = graph.graph.output
+    return {entry.name: _shape(entry) for entry in graph.graph.input}, _shape(output)
+
+
+def translated(model: Exportable, taken: Inputs, generator: torch.Generator) -> Any:
     """The model as an ONNX graph."""
     try:
         import onnx  # noqa: F401 (torch.onnx writes with both)

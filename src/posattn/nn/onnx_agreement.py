@@ -10,13 +10,18 @@ float32, and is off by about 1e-9.
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from posattn.errors import PosattnError, missing_extra
 from posattn.nn.example_inputs import Inputs
+from posattn.nn.hardened import HardenedTransformer
 from posattn.nn.module import Model
+
+#: What can be written as ONNX.
+Exportable = Model[Any] | HardenedTransformer
 
 OUTPUT = "output"
 #: Inputs that are tried at every length.
@@ -35,23 +40,10 @@ class Agreement:
 
 @torch.no_grad()
 def compared(
-    model: Model, taken: Inputs, file: bytes, tolerance: float | None, generator: torch.Generator
+    model: Exportable, taken: Inputs, file: bytes, tolerance: float | None, generator: torch.Generator
 ) -> Agreement:
     """How far onnxruntime is from the model, at the usual sizes, at the smallest and, where there is no end, beyond."""
-    try:
-        import onnxruntime
-    except ImportError:
-        raise missing_extra("writing ONNX files", "onnx") from None
-    dtype, options = next(model.parameters()).dtype, onnxruntime.SessionOptions()
-    if dtype == torch.float64:  # beyond the basic level, onnxruntime keeps the scale of attention in float32
-        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
-    try:
-        session = onnxruntime.InferenceSession(file, options, providers=["CPUExecutionProvider"])
-    except Exception as error:  # its errors have no class in common but this
-        raise PosattnError(
-            f"onnxruntime cannot run this {model.architecture.kind} model in {dtype} ({error!s:.200}): convert the "
-            "model, .float()."
-        ) from None
+    session = session_of(model, file)
     longer = {name: size + 3 for name, size in taken.usual.items() if name not in taken.most and name != "subset"}
     least = {"batch": 1} | dict.fromkeys(taken.usual, 1)
     trials = [least, {"batch": SAMPLES} | taken.usual, *([{"batch": SAMPLES} | taken.usual | longer] if longer else [])]
@@ -68,6 +60,24 @@ def compared(
     return Agreement(*max(pairs), holds, {name: tuple(sizes[name] for sizes in trials) for name in least})
 
 
+def session_of(model: Exportable, file: bytes) -> Any:
+    """A model's file in onnxruntime, on the CPU."""
+    try:
+        import onnxruntime
+    except ImportError:
+        raise missing_extra("writing ONNX files", "onnx") from None
+    dtype, options = next(model.parameters()).dtype, onnxruntime.SessionOptions()
+    if dtype == torch.float64 and isinstance(model, Model):  # above, it would keep the scale of attention in float32
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
+    try:
+        return onnxruntime.InferenceSession(file, options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # its errors have no class in common but this
+        raise PosattnError(
+            f"onnxruntime cannot run this {model.architecture.kind} model in {dtype} ({error!s:.200}): convert the "
+            "model, .float()."
+        ) from None
+
+
 def _distance(one: Tensor, other: Tensor, largest: Tensor) -> float:
     """Infinite where their shapes differ, or where one of them is not a number."""
     if one.shape != other.shape:
@@ -76,7 +86,7 @@ def _distance(one: Tensor, other: Tensor, largest: Tensor) -> float:
 
 
 def _rounding(
-    model: Model, inputs: tuple[Tensor, ...], expected: Tensor, largest: Tensor, generator: torch.Generator
+    model: Exportable, inputs: tuple[Tensor, ...], expected: Tensor, largest: Tensor, generator: torch.Generator
 ) -> float:
     """What roundings can account for, as the top of this file says."""
     unit = torch.finfo(expected.dtype).eps
