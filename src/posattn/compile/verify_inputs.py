@@ -37,7 +37,7 @@ def shorter_inputs(program: Program, domain: Domain, count: int, rng: np.random.
     if program.pad is None or program.oracle is None or program.permutations:
         return
     for length in sorted({1, program.length // 2, program.length - 1} - {0, program.length}):
-        short = dataclasses.replace(program, length=length, recipe=None, oracle=None)
+        short = dataclasses.replace(program, length=length, recipe=None, oracle=None, specification=None)
         yield random_inputs(short, domain, -(-count // 16), rng)
 
 

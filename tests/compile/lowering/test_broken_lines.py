@@ -64,7 +64,7 @@ def test_intervals_are_widened_but_stay_on_their_side_of_zero(low, high, dtype):
     wider = 0 if low == 0 else reach / 2**41
     assert Fraction(left) <= Fraction(low) - wider or left == low / 2
     assert Fraction(right) >= Fraction(high)
-    assert right - left <= (high - low) + float(reach) * 4e-7
+    assert right - left <= (high - low) + float(reach) * 2.0**-18  # ends have about twenty bits
     assert (left < 0) == (low < 0)
     assert (right > 0) == (high > 0)
     assert all(float(DTYPES[dtype](end)) == end for end in (left, right))

@@ -30,7 +30,7 @@ EVEN = 0.1
 #: Bounds of arguments are computed in floats; they are right if widened by this much of the larger one.
 SLACK = 2.0**-40
 
-#: What numbers of few bits are multiples of: a power of two below this part of an interval, or of a line's error.
+#: What numbers of few bits are multiples of: a power of two below this part of the least gap, or of a line's error.
 COARSE = 256
 
 Function = Callable[[Array], Any]
@@ -45,14 +45,17 @@ class Numbers(NamedTuple):
 
 
 def outward(low: float, high: float, dtype: torch.dtype) -> tuple[float, float]:
-    """An interval a little wider than given, with ends that the dtype holds, on the same side of 0 as before."""
-    coarse = _power((high - low) / COARSE) if high > low else 0.0
-    if coarse and (low <= 0 or low > 4 * coarse) and (high >= 0 or -high > 4 * coarse):
-        return math.floor(low / coarse - SLACK * COARSE) * coarse, math.ceil(high / coarse + SLACK * COARSE) * coarse
+    """An interval a little wider than given, with ends that the dtype holds, on the same side of 0 as before.
+
+    The ends are multiples of 2⁻²⁰ of the larger one, unless that would take one across 0.
+    """
     reach = SLACK * max(abs(low), abs(high))
     wide_low = max(low - reach, low / 2) if low >= 0 else low - reach
     wide_high = min(high + reach, high / 2) if high <= 0 else high + reach
-    return -_rounded_up(-wide_low, dtype), _rounded_up(wide_high, dtype)
+    coarse = _power(max(abs(low), abs(high))) * 2.0**-20 if low or high else 1.0
+    few_low, few_high = math.floor(wide_low / coarse) * coarse, math.ceil(wide_high / coarse) * coarse
+    fits = (few_low > 0 or low <= 0) and (few_high < 0 or high >= 0)
+    return (few_low, few_high) if fits else (-_rounded_up(-wide_low, dtype), _rounded_up(wide_high, dtype))
 
 
 def _power(number: float) -> float:
@@ -71,7 +74,7 @@ def broken_line(name: str, function: Function, low: float, high: float, *, knots
     kind, tiny = NUMPY[dtype], torch.finfo(dtype).tiny
     places = _spread(function, low, high, knots)
     if high > low:
-        coarse = _power(float(np.diff(places).min()) / 16)
+        coarse = _power(float(np.diff(places).min()) / COARSE)
         places[1:-1] = np.clip(np.round(places[1:-1] / coarse) * coarse, low, high)
     places = np.unique(places.astype(kind).astype(np.float64))
     places[np.abs(places) < tiny] = 0.0

@@ -25,7 +25,7 @@ from posattn.compile.proof.layer_weights import layer_weights
 from posattn.compile.proof.precision import PRECISIONS
 from posattn.compile.proof.record import Proof, Step
 from posattn.compile.proof.specification import prove_specification
-from posattn.errors import PosattnError, require
+from posattn.errors import require
 from posattn.nn import ExactPositionalTransformer
 from posattn.nn.weights import check_finite_weights
 
