@@ -8,7 +8,9 @@ is written to a file of its own, without the old certificate, and given to the p
 them accepts is tried: heads that are read have to select as before, and all outputs have to stay within the proved
 bound of the program. Exit code 1 where that fails.
 
-MEASURED
+A thousand changes (500 with --seed 1, 250 each with seeds 0 and 2): 505 refused by both, 86 by the checker alone, none
+by the prover alone, 409 accepted by both and harmless, none harmful. 500 changes took 13 minutes on a core with other
+work on it; a question that z3 does not answer costs 20 s.
 """
 
 import argparse
