@@ -70,6 +70,7 @@ FINE: dict[tuple[str, str], set[str]] = {
     # paths that are written
     ("*.save", "path"): {"all"},
     ("nn.to_onnx", "path"): {"all"},
+    ("compile.Compiled.to_onnx", "path"): {"all"},
     ("engine.JsonLines", "path"): {"all"},
     ("engine.log_to", "text"): {"misspelt"},
     ("nn.*_pretrained", "save_directory"): {"all"},
@@ -78,6 +79,7 @@ FINE: dict[tuple[str, str], set[str]] = {
     ("nn.*.push_to_hub", "commit_message"): {"misspelt"},
     ("nn.*.push_to_hub", "repo_id"): {"misspelt"},
     ("nn.to_onnx", "seed"): {"0"},
+    ("compile.Compiled.to_onnx", "seed"): {"0"},
     # NumPy's arrays and lists are numbers to a compiled program, and another axis is a batch
     ("compile.Compiled.__call__", "x"): {"a list", "an array", "whole numbers", "a scalar", "another axis"},
     ("compile.Compiled.check", "x"): {"whole numbers"},
@@ -100,6 +102,7 @@ FOLDER = [Bad("a file", File("empty.safetensors")), *plain(3, None, "a\0b")]
 EXTRA: dict[tuple[str, str], list[Bad]] = {
     ("*.save", "path"): WRITTEN,
     ("nn.to_onnx", "path"): plain(3, None, "", "a\0b"),
+    ("compile.Compiled.to_onnx", "path"): plain(3, None, "", "a\0b"),
     ("nn.to_onnx", "tolerance"): plain(0, -1.0),
     ("engine.JsonLines", "path"): WRITTEN,
     ("engine.log_to", "text"): [Bad("misspelt", "tensorbaord:x", shown=("tensorbaord",), nearest="tensorboard")],

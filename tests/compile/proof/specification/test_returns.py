@@ -91,6 +91,13 @@ def test_addresses_between_whole_numbers_are_not_proved():
     assert outcome(replace(program, grid={"from": 3.0}, recipe=None)) != Outcome.REFUTED
 
 
+def test_halves_that_are_told_apart_are_no_addresses():
+    program = library.get("gather", 2)
+    apart = with_constant(with_constant(program, "offset", 0, 1 / 6), "offset", 1, 1 / 3)
+    assert outcome(apart) == Outcome.STANDS
+    assert outcome(replace(apart, grid={"from": 0.5})) == Outcome.OPEN
+
+
 def test_records_are_known_by_numbers_that_differ_and_at_every_rank():
     one, other = whole(Input("x", 0)), whole(Input("x", 1))
     records = frozenset({(one, number(4.0)), (other, number(2.0))})
