@@ -1,6 +1,5 @@
 """Sizes of a model's numbers: never below what the model reaches, and refused where they reach too far."""
 
-
 import numpy as np
 import pytest
 import torch
