@@ -17,6 +17,8 @@ from posattn import compile as compiler
 from posattn import engine, nn, studies, tasks
 from posattn.compile import library, mpc, word
 from posattn.compile.program import Program
+from posattn.compile.proof import findings
+from posattn.compile.proof.record import Step
 from posattn.compile.rounds import Round
 from posattn.studies.core import results
 from posattn.train import Data, Evaluation, Fleet, Optimiser, Trial
@@ -57,6 +59,13 @@ def small(name: str = "PositionalTransformer") -> Any:
 @cache
 def sorter() -> compiler.Compiled:
     return compiler.compile(library.get("sort", 4), domain=10.0)
+
+
+def proved() -> compiler.Proof:
+    step = Step(number=1, outcome=findings.Outcome.STANDS, claim="c", inputs="all", by="sums", detail="", seconds=0.1)
+    return compiler.Proof(
+        program="p", length=1, domain="±1", dtype="float32", steps=(step,), bound=None, found=None, digest=""
+    )
 
 
 def verified() -> compiler.Certificate:
@@ -308,6 +317,7 @@ CALLS: dict[str, Callable[[], Arguments]] = {
     "engine.TensorBoard": lambda: {"folder": "tensorboard"},
     "engine.log_to": lambda: {"text": "tensorboard:logs"},
     "engine.run": lambda: {"trials": [], "out": "store", "device": "cpu", "reporter": Silent()},
+    "compile.Proof.from_json": lambda: {"self": compiler.Proof, "text": proved().to_json()},
     "compile.Certificate.from_json": lambda: {
         "self": compiler.Certificate,
         "text": verified().to_json(),

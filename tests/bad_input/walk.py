@@ -100,6 +100,8 @@ EXEMPT = {
     "compile.sigmoid": "a function for `call`, run by the interpreter",
     "compile.Certificate": "what `verify` answers",
     "compile.Certificate.sealed": "called by `verify` and `load`",
+    "compile.Proof": "what `prove` answers",
+    "compile.Proof.sealed": "called by `prove` and `load`",
     "compile.Compiled": "what `compile` answers",
     "compile.Round.problems": "called by `Program` with what it was given",
     "compile.specification.Specification": "abstract",

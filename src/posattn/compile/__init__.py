@@ -40,12 +40,14 @@ from posattn.compile.interpreter import run
 from posattn.compile.program import Program
 from posattn.compile.programs import library, mpc
 from posattn.compile.programs.benes import benes
+from posattn.compile.proof.record import Proof
 from posattn.compile.rounds import Round, reads
 
 __all__ = [
     "Certificate",
     "Compiled",
     "Program",
+    "Proof",
     "Round",
     "absolute",
     "benes",
