@@ -8,8 +8,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from posattn.compile.proof.layer_weights import Cone
 from posattn.compile.proof.precision import PRECISIONS
-from posattn.compile.proof.rounding import Term, add
+from posattn.compile.proof.rounding import Term, add, own_rounding
 
 SINGLE = PRECISIONS[torch.float32]
 NONE = Fraction(0)
@@ -78,3 +79,15 @@ def test_a_number_carried_by_two_relu_units_is_one_term(x, one, other, weight):
     assert abs(Fraction(float(total)) - column[0] * Fraction(x)) <= found.error
     apart = add(column, [up._replace(of=frozenset()), down], SINGLE)
     assert found.high - found.low <= apart.high - apart.low
+
+
+def test_opposite_sums_that_are_not_units_are_two_terms():
+    """W_O gives x and −x, and a unit is 3·x − 3·(−x): two products that round alike, twice as far off as one."""
+    one, three = Fraction(1), Fraction(3)
+    cone = Cone(((0, 0),), [{0: one}], [{0: one}, {0: -one}], [[{0: three, 1: -three}], [{0: one}]])
+    bound = own_rounding(
+        cone, [Term(NONE, Fraction(1000), NONE, NONE)], reach=Fraction(6000), precision=SINGLE, stays=lambda *_: False
+    )
+    x = np.random.default_rng(0).uniform(900, 1000, 1000).astype(np.float32)
+    found = np.float32(3) * x + np.float32(3) * x
+    assert np.abs(found.astype(np.float64) - 6 * x.astype(np.float64)).max() <= float(bound)

@@ -27,7 +27,7 @@ class Known(NamedTuple):
     high: F = F(0)
     step: F | None = None  # it is a multiple of this; None: any number
     error: F = F(0)  # how far the model's is off: from the program's, or, within a layer, from exact sums
-    of: frozenset = frozenset()  # a sum: its terms and their weights
+    of: frozenset = frozenset()  # a ReLU: the terms and weights of its sum
 NIL, ZERO, BITS = F(0), Known(step=F(0)), [(Known(F(0), F(1), F(1)), real(bit)) for bit in (1, 0)]
 size = lambda k: max(-k.low, k.high) + k.error  # of the model's number, at most
 grain = lambda x: F(x.numerator & -x.numerator, x.denominator)  # the largest power of two that divides x
@@ -42,7 +42,6 @@ def total(k: Any) -> Known:
 def scaled(by: F, k: Known) -> Known:
     low, high = sorted((by * k.low, by * k.high))
     return Known(low, high, None if k.step is None else abs(by) * k.step, abs(by) * k.error)
-
 class File:
     """The file's program, sizes and tensors, which fit each other, and the arithmetic of its dtype."""
     def __init__(self, path: str) -> None:
@@ -141,7 +140,7 @@ def rounded(file: File, column: dict[int, F], terms: list[Known], reach: F | Non
         for count in range(2, len(sizes) + 1):
             off += file.half((most if count == len(sizes) else sum(sizes[:count])) + off)
     off += whole.error
-    return Known(whole.low, whole.high, None if off else whole.step, off, frozenset(present.items()))
+    return Known(whole.low, whole.high, None if off else whole.step, off)
 
 class Kind:
     """Nodes that look alike: a formula for every variable, and the variable behind each input and each word."""
@@ -201,10 +200,11 @@ class Kind:
         arrived = [add(column, read[number * heads // width]) for number, column in enumerate(value)]
         state = own + [add(column, arrived) for column in output]
         for matrix in hidden:
-            sums, state = [add(column, state) for column in matrix], []
-            for f, t in sums:
+            held, state = state, []
+            for column, (f, t) in ((column, add(column, held)) for column in matrix):
+                of = frozenset((row, w) for row, w in column.items() if size(held[row][1]))  # what the ReLU is of
                 off = t.high + t.error <= 0 or (t.low < 0 and below is not None and below(f, t.error))
-                after = ZERO if off else t._replace(low=max(t.low, NIL), high=max(t.high, NIL))
+                after = ZERO if off else Known(max(t.low, NIL), max(t.high, NIL), t.step, t.error, of)
                 state.append((z3.If(f > 0, f, real(0)), after))
         return add(last[0], state, reach)
     def after(self, update: list) -> Known:

@@ -57,12 +57,17 @@ def own_rounding(
     cone: Cone, inputs: Sequence[Term], *, reach: Fraction, precision: Precision, stays: Stays
 ) -> Fraction:
     """How far a register's next value is off from exact sums of the same numbers, which reach at most `reach`."""
-    value = [add(column, inputs, precision) for column in cone.value]
-    state = [*inputs[: cone.own], *(add(column, value, precision) for column in cone.output)]
+    value = [_linear(add(column, inputs, precision)) for column in cone.value]
+    state = [*inputs[: cone.own], *(_linear(add(column, value, precision)) for column in cone.output)]
     for level, matrix in enumerate(cone.mlp[:-1]):
         sums = [add(column, state, precision) for column in matrix]
         state = [_relu(found, stays, level, unit) for unit, found in enumerate(sums)]
     return add(cone.mlp[-1][0], state, precision, reach=reach).error
+
+
+def _linear(found: Term) -> Term:
+    """A sum that no ReLU is taken of: it does not pair with its opposite."""
+    return found._replace(of=frozenset())
 
 
 def _relu(of: Term, stays: Stays, level: int, unit: int) -> Term:
