@@ -93,6 +93,8 @@ def _square_error(piece: Piece) -> Fraction:
 
 
 def _error(function: str, smooth: Smooth, piece: Piece, halvings: int) -> float:
+    if piece.left == piece.right:
+        return _size(_gap(smooth, piece, piece.left))
     if _bends_one_way(function, smooth, piece):
         return _one_way_error(smooth, piece)
     middle = (piece.left + piece.right) / 2

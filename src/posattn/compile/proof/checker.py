@@ -17,8 +17,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import safetensors
-import z3
 
+try: import z3
+except ImportError: sys.exit(print("the checker needs z3, which is not installed: pip install 'posattn[proof]'.") or 2)
 real: Any = z3.RealVal
 class Refused(Exception): """A step that does not stand, and why."""  # noqa: N818 (an answer)
 class Known(NamedTuple):
@@ -79,10 +80,10 @@ class File:
         return max(self.unit * F(1 << (x.numerator - 1).bit_length(), x.denominator), self.smallest) / 2 if x else NIL
     def given(self, name: str) -> Known:  # an input
         domain, grid = (v.get(name, 0) if isinstance(v, dict) else v for v in (self.domain, self.program["grid"]))
-        if not domain > 0 or (grid or 0) < 0: raise Refused(f"no input lies in ±{domain} on a grid of {grid}")
+        if not domain > 0 or (grid or 0) < 0 or np.float32(grid or 0) != (grid or 0):  # 0.1 has no exact multiples
+            raise Refused(f"nothing is known of inputs in ±{domain} on a grid of {grid}")
         if name in self.program["permutations"]: return self.one(Known(NIL, F(self.program["length"] - 1), F(1)))
         return self.one(Known(F(-domain), F(domain), self.held(grid) if grid else None))
-
 def fits(file: File, layer: int, sizes: np.ndarray) -> np.ndarray:
     """No sum overflows, read or not (0·∞ is not a number): the largest size of every dimension, before and after."""
     top, part = np.append(np.abs(file.w["encoding"]).max(0), 1), lambda name: np.abs(file.w[name][layer])
@@ -141,7 +142,6 @@ def rounded(file: File, column: dict[int, F], terms: list[Known], reach: F | Non
             off += file.half((most if count == len(sizes) else sum(sizes[:count])) + off)
     off += whole.error
     return Known(whole.low, whole.high, None if off else whole.step, off)
-
 class Kind:
     """Nodes that look alike: a formula for every variable, and the variable behind each input and each word."""
     def __init__(self, file: File, part: list, known: list[Known], which: dict) -> None:

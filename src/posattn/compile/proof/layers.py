@@ -3,24 +3,24 @@
 Both are settled kind by kind of node (`kinds`), for one register after the other; equal problems are solved once.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import z3
 
-from posattn.compile.expressions import Array, renamed
+from posattn.compile.expressions import Array, Constant, Expression, Line, Product, Scaled, renamed, walk
 from posattn.compile.proof.findings import OutOfTime, TimeLimit
 from posattn.compile.proof.kinds import Kind
 from posattn.compile.proof.layer_weights import Cone
-from posattn.compile.proof.precision import Precision, power_above
+from posattn.compile.proof.precision import Precision, power_above, power_below
 from posattn.compile.proof.rounding import own_rounding, term
 from posattn.compile.proof.states import Table
 from posattn.compile.proof.symbolic import Formulas, Network, Variables, network, real, variables
-from posattn.compile.proof.values import NONE, Evaluation, Value, number
+from posattn.compile.proof.values import NONE, Evaluation, Undecided, Value, number
 
 #: Errors within this share of a register's size do not make a layer another one: equal layers are proved once.
 MARGIN = Fraction(1, 1024)
@@ -33,24 +33,31 @@ class Prover:
     """Looks at kinds of nodes, and remembers what it has seen."""
 
     precision: Precision
-    shown: dict[Any, str] = field(default_factory=dict)  # what was compared, and the first difference, "" for none
+    equal: set[Any] = field(default_factory=set)  # problems whose two sides are equal, whatever the errors so far
+    shown: dict[Any, "Comparison"] = field(default_factory=dict)  # what became of the others
     rounded: dict[Any, Fraction] = field(default_factory=dict)
 
     def difference(self, cone: Cone, kind: Kind, limit: TimeLimit) -> str:
         """Where the MLP is not the local function at these nodes, for all values; "" where it is."""
         problem = self._problem(cone, kind)
-        if problem.key not in self.shown:
-            self.shown[problem.key] = problem.difference(limit)
-        return self.shown[problem.key]
+        if problem.key in self.equal:
+            return ""
+        key = (problem.key, *problem.errors)
+        if key not in self.shown:
+            found = self.shown[key] = problem.compared(self.precision, limit)
+            if not found.difference and not found.tolerance:
+                self.equal.add(problem.key)
+        return self.shown[key].difference
 
     def after(self, cone: Cone, kind: Kind, table: Table, limit: TimeLimit) -> Array:
         """What is known of the register after the layer, at every node of the kind."""
         problem = self._problem(cone, kind)
         exactly = tuple((value.error, value.meant) for value in kind.values)
-        key = (problem.key, problem.value.reach, exactly)
+        apart = NONE if problem.key in self.equal else self.shown[problem.key, *problem.errors].tolerance
+        key = (problem.key, problem.value.reach, apart, exactly)
         if key not in self.rounded:
-            self.rounded[key] = problem.rounding(self.precision, limit)
-        own = self.rounded[key]
+            self.rounded[key] = problem.rounding(self.precision, apart, limit)
+        own = self.rounded[key] + apart
         names = list(kind.seen)
         rows = np.stack([kind.seen[name] for name in names]) if names else np.zeros((1, len(kind.nodes)), dtype=int)
         distinct, which = np.unique(rows, axis=1, return_inverse=True)
@@ -89,6 +96,14 @@ class Problem:
             for value, exact in zip(self.kind.values, self.kind.exact, strict=True)
         ]
 
+    @property
+    def errors(self) -> list[Fraction]:
+        """The same, no further than errors reach."""
+        return [
+            NONE if exact else value.error if value.lattice is None else value.meant
+            for value, exact in zip(self.kind.values, self.kind.exact, strict=True)
+        ]
+
     @cached_property
     def key(self) -> tuple[Any, ...]:
         """Everything but names and places: equal problems have the same answer."""
@@ -98,26 +113,54 @@ class Problem:
             (v.low, v.high, v.lattice, margin, exact)
             for v, margin, exact in zip(kind.values, self.margins, kind.exact, strict=True)
         )
-        return (self.cone.key, kind.inputs, renamed(kind.update, words), known, self.value.held)
+        return (self.cone.key, kind.inputs, renamed(kind.update, words), known)
 
-    def formulas(self) -> tuple[Variables, Network, Formulas]:
+    def formulas(self, margins: Sequence[Fraction]) -> tuple[Variables, Network, Formulas]:
         """The variables, the MLP, and the local function."""
-        known = variables(self.kind.values, self.margins)
+        known = variables(self.kind.values, margins)
         words = {n: real(NONE) if place is None else known.terms[place] for n, place in self.kind.words.items()}
         return known, network(self.cone, [known.terms[place] for place in self.kind.inputs]), Formulas(words)
 
-    def difference(self, limit: TimeLimit) -> str:
-        """z3's first values for which they differ, by more than numbers that the dtype does not hold explain."""
-        known, made, wanted = self.formulas()
+    def compared(self, precision: Precision, limit: TimeLimit) -> "Comparison":
+        """Whether MLP and local function are equal; if not, whether they differ by no more than is accounted for.
+
+        They may differ where the compiler stores numbers together that the dtype does not hold (0.1 + 0.2), and where a
+        number that is never below 0 has become so by rounding.
+        """
+        found = self.difference(self.margins, NONE, limit)
+        if not found:
+            return Comparison("", NONE)
+        tolerance = self.tolerance(precision)
+        if not tolerance:
+            return Comparison(found, NONE)
+        return Comparison(self.difference(self.errors, tolerance, limit), tolerance)
+
+    def tolerance(self, precision: Precision) -> Fraction:
+        """What numbers that are stored together, and errors so far, change in the local function at most."""
+        wide = [
+            value._replace(low=value.low - off, high=value.high + off, error=off)
+            for value, off in zip(self.kind.values, self.errors, strict=True)
+        ]
+        words = {n: number(NONE) if place is None else wide[place] for n, place in self.kind.words.items()}
+        loose = any(map(_is_long, walk(self.kind.update)))
+        try:
+            value = Evaluation(words, precision, loose).of(self.kind.update)
+        except Undecided:
+            return NONE
+        crosses = any(off and (k.low >= 0 or k.high <= 0) for k, off in zip(self.kind.values, self.errors, strict=True))
+        return value.held + (value.error if crosses else NONE)
+
+    def difference(self, margins: Sequence[Fraction], tolerance: Fraction, limit: TimeLimit) -> str:
+        """z3's first values for which they differ by more than a tolerance; "" where there are none."""
+        known, made, wanted = self.formulas(margins)
         apart = (real(NONE) if made.output is None else made.output) - wanted.of(self.kind.update)
-        off = real(self.value.held)
         search = z3.Solver()
         search.add(*known.given)
         search.set("timeout", limit.milliseconds())
-        answer = search.check(apart != 0)
-        if answer != z3.unsat and self.value.held:
-            search.set("timeout", limit.milliseconds())
-            answer = search.check(z3.Or(apart > off, -apart > off))
+        if search.check() == z3.unsat:  # whatever is claimed of no values at all says nothing
+            raise Undecided("what is known of its registers fits no values")
+        off = real(tolerance)
+        answer = search.check(z3.Or(apart > off, -apart > off) if tolerance else apart != 0)
         if answer == z3.unsat:
             return ""
         if answer != z3.sat:
@@ -127,9 +170,12 @@ class Problem:
         seen = ", ".join(f"{name} = {model.eval(term_, model_completion=True)}" for name, term_ in pairs)
         return f"node {self.kind.nodes[0]}" + (f", where {seen}" if seen else "")
 
-    def rounding(self, precision: Precision, limit: TimeLimit) -> Fraction:
-        """The largest error of the layer's own sums, over all ways in which the round's decisions can fall."""
-        known, made, wanted = self.formulas()
+    def rounding(self, precision: Precision, apart: Fraction, limit: TimeLimit) -> Fraction:
+        """The largest error of the layer's own sums, over all ways in which the round's decisions can fall.
+
+        `apart`: how far exact sums may be from the local function.
+        """
+        known, made, wanted = self.formulas(self.margins)
         wanted.of(self.kind.update)
         decisions = list(wanted.decisions.values()) if 2 ** len(wanted.decisions) <= BRANCHES else []
         search = z3.Solver()
@@ -143,7 +189,7 @@ class Problem:
 
         held = [term(value, exact=exact) for value, exact in zip(self.kind.values, self.kind.exact, strict=True)]
         inputs = [held[place] for place in self.kind.inputs]
-        reach = self.value.reach + self.value.error + self.value.held
+        reach = self.value.reach + self.value.error + apart
 
         def look() -> Fraction:
             return own_rounding(self.cone, inputs, reach=reach, precision=precision, stays=stays)
@@ -151,9 +197,25 @@ class Problem:
         return _over_branches(search, decisions, look, limit)
 
 
+class Comparison(NamedTuple):
+    """Where an MLP and a local function differ, "" if nowhere by more than a tolerance."""
+
+    difference: str
+    tolerance: Fraction
+
+
+def _is_long(part: Expression) -> bool:
+    """Whether an expression is a number, or multiplies by one, of more than eight bits."""
+    match part:
+        case Constant(written) | Scaled(written, _):
+            exactly = Fraction(written)
+            return abs(exactly) >= 256 * power_below(exactly) and exactly != 0
+    return isinstance(part, Product | Line)
+
+
 def _margin(value: Value) -> Fraction:
     """A share of the value's size, or more where it is off by more."""
-    if value.fixed and not value.error:
+    if not value.error:
         return NONE
     share = MARGIN * power_above(value.reach) if value.reach else NONE
     return share if value.error <= share else power_above(value.error)

@@ -8,6 +8,7 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from decimal import ROUND_CEILING, Context
 from fractions import Fraction
 
@@ -60,6 +61,10 @@ def prove(
     )
     shown = shown_domain(domain) + shown_grid(program.grid)
     steps, bound = prove_steps(about, program, domain=shown, seconds=seconds)
+    found = None if bound is None else largest_error(program, model, domain, starts=STARTS)
+    if bound is not None and found is not None and found > bound:
+        beyond = f"An input was found whose error is {found:.6g}, so that the bound does not hold"
+        steps = [replace(step, outcome=Outcome.REFUTED, detail=beyond) if step.number == 4 else step for step in steps]
     return Proof(
         program=program.name,
         length=program.length,
@@ -67,17 +72,19 @@ def prove(
         dtype=about.precision.name,
         steps=tuple(steps),
         bound=bound,
-        found=None if bound is None else largest_error(program, model, domain, starts=STARTS),
+        found=found,
     )
 
 
 def _with_lines(program: Program, domain: Domain, lines: tuple[Fitted, ...]) -> Program:
     """The program with broken lines for its functions from outside the language, each with an error that is proved."""
-    if not lines:
-        places = program.outside()
-        require(not places, f"'{program.name}' has a fitted function without bounds ({places[:1]}): compile it again.")
+    if not program.outside() and not lines:
         return program
-    expanded = expand_products(program, lines)
+    expanded = expand_products(program, lines or None)  # where a constant is divided by, nothing is left to fit
+    places = expanded.outside()
+    require(
+        bool(lines) or not places, f"'{program.name}' has a fitted function without bounds: {', '.join(places[:1])}."
+    )
     proved = checked_fits(expanded, domain, lines)
     unproved = sorted({fit.function for fit in proved if not fit.proved})
     require(

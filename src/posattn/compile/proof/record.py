@@ -50,7 +50,8 @@ class Proof:
         found = [(step.number, step.outcome) for step in self.steps]
         stands = [(number, Outcome.STANDS) for number in (1, 2, 3, 4)]
         absent = [(3, Outcome.ABSENT) if number == 3 else (number, outcome) for number, outcome in stands]
-        return self.bound is not None and found in (stands, absent)
+        within = self.bound is not None and (self.found is None or self.found <= self.bound)
+        return within and found in (stands, absent)
 
     @property
     def specified(self) -> bool:
@@ -81,14 +82,14 @@ class Proof:
         about = f"{self.program}, length {self.length}, {self.dtype}, inputs in {self.domain}"
         lines = [f"{about}:", *(f"  {step}" for step in self.steps)]
         if self.bound is not None and self.found is not None:
-            times = f", {self.bound / self.found:.1f} times less than the bound" if self.found else ""
+            times = f"; the bound is {self.bound / self.found:.3g} times that" if self.found else ""
             lines.append(f"  The largest error that a search found is {self.found:.6g}{times}.")
         left = [step for step in self.steps if step.outcome in (Outcome.OPEN, Outcome.REFUTED)]
         if left:
             named = ", ".join(f"{step.number} is {step.outcome}" for step in left)
             lines.append(f"Not proved: step {named}.")
         elif not self.holds:
-            lines.append("Not proved: a step is missing.")
+            lines.append("Not proved: a step is missing, or an input was found whose error is beyond the bound.")
         elif self.specified:
             lines.append(
                 "Proved: the model computes its specification for every input of the domain, up to that bound."

@@ -34,7 +34,8 @@ def variables(values: Sequence[Value], margins: Sequence[Fraction]) -> Variables
             point = real(offset)
             if step:
                 point = real(offset) + real(step) * z3.ToReal(z3.Int(f"k{number}"))
-                given += [point >= real(value.low), point <= real(value.high)]
+                off_lattice = value.meant + value.error  # of the range's ends: 0.3 is a little less than 3/10
+                given += [point >= real(value.low - off_lattice), point <= real(value.high + off_lattice)]
             if margin:
                 off = z3.Real(f"e{number}")
                 given += [off >= real(-margin), off <= real(margin)]

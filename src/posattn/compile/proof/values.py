@@ -76,6 +76,7 @@ class Evaluation:
 
     words: Mapping[str, Value]
     precision: Precision
+    loose: bool = False  # whether numbers may be stored together with others, and be off by some roundings each
     known: dict[Expression, Value] = field(default_factory=dict)
 
     def of(self, expression: Expression) -> Value:
@@ -89,7 +90,7 @@ class Evaluation:
                 return self.words[name]
             case tree.Constant(value):
                 exactly = Fraction(value)
-                rounded = abs(self.precision.nearest(value) - exactly)
+                rounded = self._rounded(value)
                 return number(exactly, meant(value), meant=Fraction(misread(value)), held=rounded)
             case tree.Sum() if (pair := raised(expression)) is not None:
                 return self._raised(expression, *map(self.of, pair))
@@ -122,6 +123,12 @@ class Evaluation:
             case Line():
                 return self._line(expression, self.of(expression.of))
         raise Undecided(f"{expression} is not piecewise linear, and there is no bound on its fit")
+
+    def _rounded(self, written: float) -> Fraction:
+        """How far a number of the program is from what the model stores for it."""
+        if self.loose:
+            return 4 * self.precision.unit * abs(Fraction(written))
+        return abs(self.precision.nearest(written) - Fraction(written))
 
     def _line(self, line: Line, of: Value) -> Value:
         """start + Σ bend·relu(z − knot); the function that it stands for is at most `line.error` away."""
@@ -164,7 +171,7 @@ class Evaluation:
     def _scaled(self, factor: float, of: Value) -> Value:
         by = Fraction(factor)
         low, high = sorted((by * of.low, by * of.high))
-        rounded = abs(self.precision.nearest(factor) - by)
+        rounded = self._rounded(factor)
         if of.held:  # the factor of a factor is rounded once more
             rounded = max(rounded, self.precision.unit * abs(by))
         off = abs(by) * of.meant + Fraction(misread(factor)) * (of.reach + of.meant)
@@ -177,7 +184,7 @@ class Evaluation:
             raise Undecided(f"{whole} multiplies two values that both depend on the input, and there is no bound on it")
         low, high = sorted((fixed.low * free.low, fixed.low * free.high))
         by, off = abs(fixed.low), fixed.error + fixed.meant
-        exact = self.precision.nearest(float(fixed.low)) == fixed.low
+        exact = self.precision.nearest(float(fixed.low)) == fixed.low and not self.loose
         return Value(
             low,
             high,
