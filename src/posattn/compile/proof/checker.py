@@ -80,7 +80,7 @@ class File:
         return max(self.unit * F(1 << (x.numerator - 1).bit_length(), x.denominator), self.smallest) / 2 if x else NIL
     def given(self, name: str) -> Known:  # an input
         domain, grid = (v.get(name, 0) if isinstance(v, dict) else v for v in (self.domain, self.program["grid"]))
-        if not domain > 0 or (grid or 0) < 0 or np.float32(grid or 0) != (grid or 0):  # 0.1 has no exact multiples
+        if not domain > 0 or (grid or 0) < 0 or float(np.float32(grid or 0)) != (grid or 0):  # 0.1, say
             raise Refused(f"nothing is known of inputs in ±{domain} on a grid of {grid}")
         if name in self.program["permutations"]: return self.one(Known(NIL, F(self.program["length"] - 1), F(1)))
         return self.one(Known(F(-domain), F(domain), self.held(grid) if grid else None))
