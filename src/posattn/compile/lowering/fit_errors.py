@@ -119,7 +119,7 @@ def _one_way_error(smooth: Smooth, piece: Piece) -> float:
     """With the sign that makes g convex: g is at most its larger end, and nowhere below a tangent."""
     middle = _near_the_extremum(smooth, piece)
     curve = smooth.second(_exactly(middle))
-    if piece.left == piece.right or not (curve > 0 or curve < 0):
+    if not (curve > 0 or curve < 0):
         return _any_way_error(smooth, piece)
     tilt = smooth.first(_exactly(middle)) - _exactly(piece.slope)
     tangent = [_gap(smooth, piece, middle) + tilt * _exactly(end - middle) for end in (piece.left, piece.right)]
