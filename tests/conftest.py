@@ -12,7 +12,14 @@ import jaxtyping
 import pytest
 import torch
 
-jaxtyping.install_import_hook("posattn", "typecheck.checked")
+SOURCE = Path(__file__).parents[1] / "src"
+#: The modules that annotate shapes. What the others say of types pyright checks, and calls there are many.
+SHAPED = [
+    ".".join(path.relative_to(SOURCE).with_suffix("").parts).removesuffix(".__init__")
+    for path in sorted((SOURCE / "posattn").rglob("*.py"))
+    if "from jaxtyping import" in path.read_text(encoding="utf-8")
+]
+jaxtyping.install_import_hook(SHAPED, "typecheck.checked")
 
 # Tests run in as many processes as there are cores: more threads would wait for each other.
 if "OMP_NUM_THREADS" not in os.environ:

@@ -47,7 +47,7 @@ def lower(
     """The program as a model. Inputs lie in the domain; `fit` allows functions from outside, with that many knots or as
     these very lines."""
     check_sizes(program, domain, dtype)
-    program = expand_products(program, fit)
+    written, program = program, expand_products(program, fit)
     check_language(program, fit)
     fits = _fits(program, domain, fit, dtype)
     program = replace_calls(program, fits)
@@ -55,7 +55,9 @@ def lower(
 
     rounds = program.rounds or (Round(note="nothing to do"),)
     ranges = register_bounds(program, domain)
-    live = needed_registers(program, rounds)
+    # a constant that became a factor is read no more, but kept: a proof compares the model with what was written
+    as_written = needed_registers(written, written.rounds or rounds)
+    live = [one | other for one, other in zip(needed_registers(program, rounds), as_written, strict=True)]
 
     heads = layer_heads(rounds, live)
     positions = choose(distinct_patterns(heads, program.nodes), program.nodes, sink=needs_sink(heads))

@@ -210,12 +210,12 @@ class Kind:
     def after(self, update: list) -> Known:
         """Steps 2 and 4: what is known of the register then; refused unless the MLP is the local function."""
         known, wanted = self.of(update)
-        if self.search.check(self.run(size(known))[0] != wanted) != z3.unsat: raise Refused("the MLP may be different")
-        own, sides = NIL, [(d, z3.Not(d)) for d in list(self.decisions.values())[:6]]
-        for fall in itertools.product(*sides):  # every way in which decisions can fall
-            if self.search.check(*fall) != z3.unsat:
-                below = lambda f, e: self.decides and self.search.check(f > -e, *fall) == z3.unsat  # noqa: B023
-                own = max(own, self.run(size(known), below)[1].error)
+        formula, plain = self.run(size(known))
+        if self.search.check(formula != wanted) != z3.unsat: raise Refused("the MLP may be different")
+        own, sides = NIL, [(d, z3.Not(d)) for d in list(self.decisions.values())[:6] if plain.error]
+        for fall in (f for f in itertools.product(*sides) if self.search.check(*f) != z3.unsat):  # ways they can fall
+            below = lambda f, e: self.decides and self.search.check(f > -e, *fall) == z3.unsat  # noqa: B023
+            own = max(own, self.run(size(known), below)[1].error if plain.error else NIL)
         return known._replace(error=known.error + own)
 def part_of(file: File, layer: int, register: int) -> list[list[dict[int, F]]]:
     """Values, outputs, the MLP's matrices, as columns {row: weight}; empty where nothing leads to the register."""
