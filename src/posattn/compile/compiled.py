@@ -300,7 +300,7 @@ def load(path: str | os.PathLike[str]) -> Compiled:
         require(isinstance(model, ExactPositionalTransformer), "the model is not a compiled one.")
         assert isinstance(model, ExactPositionalTransformer)
         sizes, domain = model.architecture, about["domain"]
-        domain = checked_domain(program, domain) if isinstance(domain, dict) else float(domain)
+        domain = checked_domain(program, domain)
         require(
             (sizes.length, sizes.in_dim, sizes.out_dim) == (program.span, len(program.inputs), len(program.outputs))
             and sizes.nodes - program.nodes in (0, 1),  # with a sink or without

@@ -1,8 +1,9 @@
 """Run a program as written, in NumPy: the reference for every compiled model."""
 
 from collections.abc import Callable, Iterator, Mapping
+from fractions import Fraction
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Shaped
@@ -28,7 +29,7 @@ class Snapshot(NamedTuple):
 def run(
     program: Program, x: Shaped[np.ndarray, "samples length inputs"]
 ) -> Shaped[np.ndarray, "samples output_nodes outputs"]:
-    """The program's outputs, computed in the dtype of x."""
+    """The program's outputs, computed in the dtype of x: exactly where x holds fractions, as objects."""
     last: Snapshot | None = None
     for snapshot in trace(program, x):
         last = snapshot
@@ -46,14 +47,14 @@ def trace(program: Program, x: Shaped[np.ndarray, "samples length inputs"]) -> I
         f"the input has shape {x.shape}: program '{program.name}' takes (samples, {length}, {inputs}).",
     )
     require(
-        np.issubdtype(x.dtype, np.floating),
+        np.issubdtype(x.dtype, np.floating) or x.dtype == object,
         f"the input holds {x.dtype}: fractions would be cut off. Use x.astype(np.float64).",
     )
     registers = {name: np.zeros((x.shape[0], program.nodes), x.dtype) for name in program.registers}
     for column, name in enumerate(program.inputs):
         registers[name][:, : program.length] = x[:, :, column]
     for name, values in program.constants.items():
-        registers[name][:] = np.asarray(values, x.dtype)
+        registers[name][:] = [_number(value, x) for value in values]
     yield Snapshot(None, {}, registers)
     for round_ in program.rounds:
         received = {slot: received_words(table, registers) for slot, table in round_.receive.items()}
@@ -73,6 +74,11 @@ def received_words(table: tuple[Source, ...], registers: State) -> Array:
     return words
 
 
+def _number(value: float, like: Array) -> Any:
+    """A number in the dtype of an array: beside objects, which are fractions, it is one too."""
+    return Fraction(value) if like.dtype == object else like.dtype.type(value)
+
+
 def evaluate(expression: Expression, words: Mapping[str, Array]) -> Array:
     """The expression's value, in the dtype of the words."""
     return Once(partial(_value, words)).of(expression)
@@ -85,7 +91,7 @@ def _value(words: Mapping[str, Array], expression: Expression, inner: Callable[[
             return words[name]
         case tree.Constant(value):
             some = next(iter(words.values()))
-            return np.full_like(some, value)
+            return np.full_like(some, _number(value, some))
         case tree.Sum(terms):
             total = inner(terms[0])
             for term in terms[1:]:
@@ -93,7 +99,7 @@ def _value(words: Mapping[str, Array], expression: Expression, inner: Callable[[
             return total
         case tree.Scaled(factor, of):
             held = inner(of)
-            return held * held.dtype.type(factor)
+            return held * _number(factor, held)
         case tree.Product(one, other):
             return inner(one) * inner(other)
         case tree.Relu(of):
@@ -119,8 +125,8 @@ def _value(words: Mapping[str, Array], expression: Expression, inner: Callable[[
             return np.asarray(function(*(inner(argument) for argument in arguments)))
         case Line(of, start, knots, bends, _):
             held = inner(of)
-            total = np.full_like(held, start)
+            total = np.full_like(held, _number(start, held))
             for knot, bend in zip(knots, bends, strict=True):
-                total += held.dtype.type(bend) * np.maximum(held - held.dtype.type(knot), 0)
+                total += _number(bend, held) * np.maximum(held - _number(knot, held), 0)
             return total
     raise tree.foreign(expression)

@@ -94,6 +94,6 @@ def check_finite_weights(what: str, tensors: Params) -> None:
     for name, tensor in tensors.items():
         require(
             bool(tensor.isfinite().all()),
-            f"{what}: its tensor '{name}' holds NaN or infinite values, as after training that diverged. Train it "
-            "again with a lower learning rate, or use another file.",
+            f"{what}: its tensor '{name}' holds NaN or infinite values, as after training that diverged. Train "
+            "(with a lower learning rate) or compile it again, or use another file.",
         )

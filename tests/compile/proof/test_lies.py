@@ -88,6 +88,15 @@ def add_bias(_: Header, tensors: Tensors) -> None:
     tensors["value_bias"] = torch.ones(tensors["value_weight"].shape[:2])
 
 
+def add_every_bias(header: Header, tensors: Tensors) -> None:
+    """As a trained model has them: the file is a whole model with biases, and it loads as one."""
+    header["architecture"]["bias"] = True
+    for name in ("encoder", "decoder", "value", "output", "mlp_in", "mlp_out"):
+        weight = tensors[f"{name}_weight"]
+        tensors[f"{name}_bias"] = torch.zeros(*weight.shape[:-2], weight.shape[-1])
+    tensors["mlp_out_bias"][-1, 0] = 100.0
+
+
 def other_attention(_: Header, tensors: Tensors) -> None:
     tensors["query_weight"] = tensors["query_weight"].roll(1, 0)
 
@@ -126,6 +135,7 @@ LIES: dict[str, Edit] = {
     "bfloat16": cast(torch.bfloat16),
     "another head": other_attention,
     "a bias that the proof does not see": add_bias,
+    "all biases, in a model that has them": add_every_bias,
     "a negative domain": put("compiled", "domain", value=-1.0),
     "no domain": put("compiled", "domain", value=0),
     "an endless domain": put("compiled", "domain", value=float("inf")),

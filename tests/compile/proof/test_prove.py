@@ -1,14 +1,16 @@
 """Proofs of whole models: what they find, and that no input exceeds their bound."""
 
 from dataclasses import replace
+from fractions import Fraction
 
+import numpy as np
 import pytest
 import torch
 
 from compile import trees
 from compile.models import library_model
 from posattn import PosattnError
-from posattn.compile import Compiled, compile, library
+from posattn.compile import Compiled, Program, Round, absolute, compile, library, maximum, relu, run, word
 from posattn.compile.proof.findings import Outcome
 from posattn.compile.proof.largest_error import largest_error
 from posattn.compile.proof.prove import rounded_up
@@ -35,6 +37,72 @@ def test_a_wrong_weight_is_found_with_its_layer_and_register():
     assert proof.steps[1].outcome is Outcome.REFUTED
     assert proof.steps[1].detail.startswith("Not so in layer 0, register 'start', node ")
     assert proof.steps[3].detail == "it rests on step 2"
+
+
+def test_a_constant_that_a_layer_rounds_on_its_way_is_not_exact_any_more():
+    # (3c)/16 + (13c)/16 is c, but not in float32; what K·(c − d) is then, with d = c, the proof must not take for 0
+    value = 0.9066351056098938
+    x, c, d, e = map(word, "xcde")
+    bends = relu(x - 3) + relu(x - 20) + relu(x - 40) + relu(x - 60)  # for their hidden units
+    program = Program(
+        name="carry", length=1, nodes=1, registers=("x", "c", "d", "e", "y"), outputs=("x", "y"),
+        constants={"c": (value,), "d": (value,), "e": (1.0,), "y": (0.0,)},
+        rounds=(
+            Round(update={"x": x + e}),
+            Round(update={"x": x + c + d + e}),
+            Round(update={"y": absolute(x) + maximum(x, 7) + bends}),
+        ),
+    )  # fmt: skip
+    made = compile(program)
+    assert made.prove().holds
+    weights = {name: held.detach().clone() for name, held in made.model.weights().items()}
+    first, last = weights["mlp_in_weight"], weights["mlp_out_weight"]
+    first[:2] = last[:2] = 0
+    one = made.registers.index("one")
+    units = {0: [(0, 1.0, 0, 1.0), (0, -1.0, 0, -1.0), (3, 1.0, 0, 1.0), (1, 3.0, 1, 1 / 16), (1, 13.0, 1, 1 / 16)]}
+    units[0] += [(3, 1.0, 3, 1.0), (2, 1.0, 2, 1.0), (one, 1.0, one, 1.0)]
+    for unit, (row, weight, to, back) in enumerate(units[0]):
+        first[0, row, unit], last[0, unit, to] = weight, back
+    assert replace(made, model=model_of(made.model.architecture, _as_compiled(made, weights, 1))).prove().holds
+    weights["value_weight"][1, 1, 0], weights["value_weight"][1, 2, 0] = 1.0, -1.0
+    for unit, (row, weight, back) in enumerate([(0, 1.0, 1.0), (0, -1.0, -1.0)]):
+        first[1, row, unit], last[1, unit, 0] = weight, back
+    first[1, [1, 2, 3], 2], last[1, 2, 0] = 1.0, 1.0
+    for unit, (steep, back) in enumerate(((2.0**26, 1.0), (0.0, -2.0), (-(2.0**26), 1.0)), 3):
+        first[1, 0, unit], first[1, 3, unit], first[1, len(first[1]) // 2, unit], last[1, unit, 0] = (
+            1.0, -387.0, steep, back,
+        )  # fmt: skip
+    first[1, one, 6], last[1, 6, one] = 1.0, 1.0
+    spoilt_twice = replace(made, model=model_of(made.model.architecture, weights))
+    given = torch.tensor([[[386.0]]])
+    off = spoilt_twice.model(given).flatten()[0].item() - run(program, given.double().numpy()).flatten()[0]
+    assert abs(off) > 1
+    assert not spoilt_twice.prove().holds
+
+
+def _as_compiled(made: Compiled, weights: dict[str, torch.Tensor], start: int) -> dict[str, torch.Tensor]:
+    """These weights, and the compiler's own from some layer on."""
+    mixed = {name: held.clone() for name, held in weights.items()}
+    for name in ("mlp_in_weight", "mlp_out_weight"):
+        mixed[name][start:] = made.model.weights()[name][start:].detach()
+    return mixed
+
+
+@pytest.mark.parametrize(
+    ("update", "domain"),
+    [(word("x") + 1_000_000 - 1_000_000, 1000), (maximum(1 / 3, word("x")), 10), (maximum(word("x"), 2 / 3), 10)],
+)
+def test_what_long_doubles_round_refutes_nothing(update, domain):
+    rounds = (Round(update={"x": update}), Round(update={"x": relu(word("x"))}))
+    program = Program(name="p", length=2, nodes=2, registers=("x",), rounds=rounds)
+    proof = compile(program, domain=domain, dtype=torch.float64).prove()
+    assert proof.holds, str(proof)
+
+
+def test_a_program_in_fractions_is_exact():
+    program = library.get("cumsum", 3)
+    x = np.array([[[Fraction(1, 3)], [Fraction(10**20)], [Fraction(-(10**20))]]], dtype=object)
+    assert run(program, x).flatten().tolist() == [Fraction(1, 3), Fraction(1, 3) + 10**20, Fraction(1, 3)]
 
 
 def test_attention_that_reads_another_node_is_refuted_by_the_layer_and_none_at_all_by_attention():

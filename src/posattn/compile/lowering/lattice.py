@@ -44,9 +44,9 @@ def meant(number: float) -> Fraction:
     return simple if abs(float(simple) - number) <= 2 * math.ulp(number) else Fraction(number)
 
 
-def misread(number: float) -> float:
+def misread(number: float) -> Fraction:
     """How far a float is from the fraction that it stands for."""
-    return float(abs(meant(number) - Fraction(number)))
+    return abs(meant(number) - Fraction(number))
 
 
 def lattice(offset: Fraction, step: Fraction) -> Kind:

@@ -40,7 +40,7 @@ def first_state(program: Program, domain: Domain, numbers: Numbers, *, meant: bo
         stored = np.array(values).astype(NUMPY[numbers.dtype]).astype(np.float64)
         rounded = np.abs(stored - np.array(values)) * numbers.rounding
         grains[name] = np.where(rounded == 0, grain_of(stored), 0.0)
-        errors[name] = rounded + (np.array([misread(value) for value in values]) if meant else 0.0)
+        errors[name] = rounded + (np.array([float(misread(value)) for value in values]) if meant else 0.0)
         ranges[name] = Interval(ranges[name].low - rounded, ranges[name].high + rounded)
     return State(ranges, errors, grains)
 

@@ -78,13 +78,13 @@ class Rounding:
             case tree.Positive() | tree.Equal():
                 return np.zeros(nodes)
             case tree.Constant(value):
-                return np.full(nodes, misread(value) if self.meant else 0.0)
+                return np.full(nodes, float(misread(value)) if self.meant else 0.0)
             case tree.Sum() if (pair := raised(expression)) is not None:
                 return np.maximum(self.carried(pair[0]), self.carried(pair[1]))
             case tree.Sum(terms):
                 return np.sum([self.carried(term) for term in terms], axis=0)
             case tree.Scaled(factor, of):
-                off = misread(factor) * self._reach(of) if self.meant else 0.0
+                off = float(misread(factor)) * self._reach(of) if self.meant else 0.0
                 return abs(factor) * self.carried(of) + off
             case tree.Relu(of):
                 return self.carried(of)

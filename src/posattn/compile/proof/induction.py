@@ -91,7 +91,7 @@ def prove_layers(
         for number, (weights, round_) in enumerate(zip(layers, about.rounds, strict=True)):
             sizes = next_sizes(weights, _known_sizes(sizes, about.registers, state, table), about.precision)
             seen = Communication(reads[number], round_, about.program.nodes, about.registers, state, constants)
-            state = {}
+            before, state = state, {}
             for name in (name for name in about.registers if name in live[number + 1]):
                 cone, update = weights.cone(about.registers.index(name)), round_.update.get(name, Word(name))
                 with equality as limit:
@@ -103,7 +103,9 @@ def prove_layers(
                 with rounding as limit:
                     for kind in kinds:
                         state[name][kind.nodes] = prover.after(cone, kind, table, limit)
-            constants = constants - set(round_.update)
+            # a constant that the layer rounds on its way is a number with an error, as any other
+            kept = constants.intersection(state) - set(round_.update)
+            constants = {name for name in kept if np.array_equal(state[name], before[name])}
         found.bound = _decoded(about, state, table)
     except Undecided as reason:
         found.undecided = f"layer {number}: {reason}"

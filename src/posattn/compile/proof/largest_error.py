@@ -1,5 +1,7 @@
 """The largest error that a search finds, to set beside the bound that was proved: hill climbing from many inputs."""
 
+from fractions import Fraction
+
 import numpy as np
 import torch
 
@@ -30,12 +32,20 @@ def largest_error(
     for _ in range(CLIMBS if errors[0] > 0 else 1):
         moved = climbed_inputs(program, domain, best, starts, rng).astype(dtype)
         best, errors = _best(np.concatenate([best, moved]), np.concatenate([errors, _errors(program, hardened, moved)]))
-    return float(errors[0])
+    return float(errors[0]) if program.outside() else _exactly(program, hardened, best[:1])
 
 
 def _best(inputs: Array, errors: Array) -> tuple[Array, Array]:
     order = np.argsort(-errors, kind="stable")[:KEPT]
     return inputs[order], errors[order]
+
+
+@torch.no_grad()
+def _exactly(program: Program, model: HardenedTransformer, inputs: Array) -> float:
+    """The largest error of some inputs, against the program in fractions: long doubles round too."""
+    fractions = np.vectorize(lambda value: Fraction(float(value)), otypes=[object])
+    outputs = model_outputs(program, model, torch.from_numpy(inputs)).numpy()
+    return float(np.abs(fractions(outputs) - run(program, fractions(inputs))).max())
 
 
 @torch.no_grad()

@@ -45,7 +45,7 @@ class Prover:
         key = (problem.key, *problem.errors)
         if key not in self.shown:
             found = self.shown[key] = problem.compared(self.precision, limit)
-            if not found.difference and not found.tolerance:
+            if found.everywhere:
                 self.equal.add(problem.key)
         return self.shown[key].difference
 
@@ -127,13 +127,10 @@ class Problem:
         They may differ where the compiler stores numbers together that the dtype does not hold (0.1 + 0.2), and where a
         number that is never below 0 has become so by rounding.
         """
-        found = self.difference(self.margins, NONE, limit)
-        if not found:
-            return Comparison("", NONE)
+        if not self.difference(self.margins, NONE, limit):
+            return Comparison("", NONE, everywhere=True)
         tolerance = self.tolerance(precision)
-        if not tolerance:
-            return Comparison(found, NONE)
-        return Comparison(self.difference(self.errors, tolerance, limit), tolerance)
+        return Comparison(self.difference(self.errors, tolerance, limit), tolerance, everywhere=False)
 
     def tolerance(self, precision: Precision) -> Fraction:
         """What numbers that are stored together, and errors so far, change in the local function at most."""
@@ -202,6 +199,7 @@ class Comparison(NamedTuple):
 
     difference: str
     tolerance: Fraction
+    everywhere: bool  # whether they are equal, and would be with larger errors so far
 
 
 def _is_long(part: Expression) -> bool:

@@ -32,6 +32,11 @@ from posattn.nn.weights import check_finite_weights
 
 #: Inputs from which the search for the largest error starts; `benchmarks/proofs.py` uses a thousand.
 STARTS = 16
+#: The weights that a proof reads, which are all that a compiled model has.
+READ = {
+    "encoding", "constants", "encoder_weight", "query_weight", "query_bias", "key_weight", "key_bias", "value_weight",
+    "output_weight", "mlp_in_weight", "mlp_middle_weight", "mlp_out_weight", "decoder_weight",
+}  # fmt: skip
 WITHIN = "all values within the bounds of the registers"
 
 
@@ -51,6 +56,8 @@ def prove(
     dtype = next(model.parameters()).dtype
     require(dtype in PRECISIONS, f"the model is {dtype}: prove it in {' or '.join(map(str, PRECISIONS))}.")
     check_finite_weights(f"'{program.name}'", model.weights())
+    strange = sorted(model.weights().keys() - READ)
+    require(not strange, f"'{program.name}' has weights that no proof reads: {', '.join(strange)}. Compile it again.")
     about = Subject(
         program=_with_lines(program, domain, lines),
         weights=model.weights(),
@@ -145,7 +152,7 @@ def _specified(program: Program, watch: Watch) -> Finding:
             return prove_specification(program, limit)
     except OutOfTime:
         return Finding(
-            Outcome.OPEN, "the program is its specification", "all inputs", "see docs/proof.md", "out of time"
+            Outcome.OPEN, "the program is its specification", "all inputs", "the laws of its kind", "out of time"
         )
 
 

@@ -91,7 +91,7 @@ class Evaluation:
             case tree.Constant(value):
                 exactly = Fraction(value)
                 rounded = self._rounded(value)
-                return number(exactly, meant(value), meant=Fraction(misread(value)), held=rounded)
+                return number(exactly, meant(value), meant=misread(value), held=rounded)
             case tree.Sum() if (pair := raised(expression)) is not None:
                 return self._raised(expression, *map(self.of, pair))
             case tree.Sum(terms):
@@ -174,7 +174,7 @@ class Evaluation:
         rounded = self._rounded(factor)
         if of.held:  # the factor of a factor is rounded once more
             rounded = max(rounded, self.precision.unit * abs(by))
-        off = abs(by) * of.meant + Fraction(misread(factor)) * (of.reach + of.meant)
+        off = abs(by) * of.meant + misread(factor) * (of.reach + of.meant)
         held = abs(by) * of.held + rounded * (of.reach + of.error)
         return Value(low, high, scaled(meant(factor), of.lattice), abs(by) * of.error, off, held)
 
