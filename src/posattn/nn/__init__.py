@@ -7,6 +7,7 @@ from posattn.nn.compiled_positional import ExactPositional, ExactPositionalTrans
 from posattn.nn.fully_connected import FullyConnected, FullyConnectedNetwork
 from posattn.nn.gpt import GPT, GPTArchitecture
 from posattn.nn.hybrid import Hybrid, HybridTransformer
+from posattn.nn.looped import Looped, LoopedPositionalTransformer
 from posattn.nn.mixed_type import MixedPositional, MixedPositionalTransformer, MixedStandard, MixedStandardTransformer
 from posattn.nn.module import Model, Step, load, model_of
 from posattn.nn.numeric_model import NumericModel
@@ -15,10 +16,12 @@ from posattn.nn.positional import Positional, PositionalTransformer
 from posattn.nn.random_places import RandomPlaces, RandomPlacesTransformer
 from posattn.nn.selector import Selector, SelectorTransformer
 from posattn.nn.standard import Standard, StandardTransformer
+from posattn.nn.symmetry import Action
 
 __all__ = [
     "ABLATIONS",
     "GPT",
+    "Action",
     "AnyModule",
     "Architecture",
     "ExactPositional",
@@ -28,6 +31,8 @@ __all__ = [
     "GPTArchitecture",
     "Hybrid",
     "HybridTransformer",
+    "Looped",
+    "LoopedPositionalTransformer",
     "MixedPositional",
     "MixedPositionalTransformer",
     "MixedStandard",

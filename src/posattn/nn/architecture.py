@@ -28,6 +28,8 @@ class Architecture(ABC):
     kind: ClassVar[str]
     #: Whether its module is a user's own, so that even its shapes are known only to code that has to be trusted.
     foreign: ClassVar[bool] = False
+    #: Options of the module's forward pass while it is trained.
+    training_options: ClassVar[Mapping[str, Any]] = {}
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from posattn import user_code
+from posattn.nn.fast.any_model import mapped
 from posattn.nn.initial_weights import Params
 from posattn.train.fleet.parameters import FlatParameters
 
@@ -46,13 +47,15 @@ class FormulaPasses:
 
     def __init__(self, parameters: FlatParameters, forward: Callable[..., Tensor], task: Any) -> None:
         self.parameters, self.forward, self.task = parameters, forward, task
+        options = parameters.architecture.training_options
+        self.training = mapped(parameters.architecture, options) if options else forward
         self.notes: list[str] = []
 
     def prepare(self, chunk: int, inputs: Inputs, target: Tensor) -> None:
         pass
 
     def gradient(self, chunk: int, inputs: Inputs, target: Tensor) -> tuple[Tensor, list[Tensor | None]]:
-        prediction = self.predict(chunk, inputs)
+        prediction = self.training(self.parameters.chunks[chunk], *inputs)
         with user_code.named(f"task '{self.task.name}': loss", owner=self.task):
             loss = self.task.loss(prediction.to(self.parameters.values.dtype), target)
         leaves = [self.parameters.chunks[chunk][name] for name in self.parameters.shapes]

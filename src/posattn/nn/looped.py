@@ -1,0 +1,318 @@
+"""A looped positional Transformer: one layer for all iterations, whose MLP sees only what a symmetry leaves alone.
+
+A schedule says which numbers a node reads in an iteration (`posattn.nn.schedules`), the symmetry what the MLP may see
+of them (`posattn.nn.symmetry`):
+
+    head h = Σ_k softmax(logits of the node's role, h)_k · invariant_k           (one more share goes to nothing)
+    number ← carrier + MLP(heads)
+
+Under a shift the invariants are differences to the node's own number, so a head is attention over the node and its
+partners, whose rows sum to 1, minus the node's own number. The input enters as it is and leaves as it is: an encoder or
+decoder in between would break f(x + t) = f(x) + t.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from itertools import pairwise
+from typing import Any, ClassVar
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from posattn import checks
+from posattn.checks import choice, keep_whole, whole
+from posattn.errors import PosattnError, require
+from posattn.nn.architecture import Architecture
+from posattn.nn.initial_weights import Init, linear_init
+from posattn.nn.module import Model, values_known
+from posattn.nn.schedules import SCHEDULES, Schedule, sequence_reads
+from posattn.nn.symmetry import Action, checked_symmetry
+
+#: Numbers that a step takes at once where no gradient is needed, times the MLP's width: what fits in a cache.
+CHUNK = 1 << 19
+READS = ("all", "median")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Looped(Architecture):
+    """Sizes of a looped positional Transformer."""
+
+    kind = "looped"
+    training_options: ClassVar[dict[str, Any]] = {"every": True}
+
+    schedule: str = "scan"
+    symmetry: tuple[str | Action, ...] = ("scale",)  # actions as JSON
+    state_dim: int = 1
+    hidden_dim: int = 32
+    heads: int = 2
+    mlp_layers: int = 3
+    reads: str = "all"  # "median": every node gets the mean of the one or two in the middle
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        choice("schedule", self.schedule, SCHEDULES)
+        choice("reads", self.reads, READS)
+        keep_whole(self, "state_dim", "hidden_dim", "heads", least=1)
+        keep_whole(self, "mlp_layers", least=2)
+        named = checked_symmetry(self.symmetry)
+        object.__setattr__(self, "symmetry", tuple(s.to_json() if isinstance(s, Action) else s for s in named))
+        require(
+            len({len(action.invariants) for action in self.actions}) == 1,
+            "the kinds of step of a chain have different numbers of invariants. Name a translation.",
+        )
+        require(
+            self.state_dim == 1 or (self.translation is None and self.schedule != "grid"),
+            f"state_dim={self.state_dim}: further numbers of a node would have to be invariant from the start. Use "
+            "state_dim=1, or the symmetries 'scale' and 'linear' alone.",
+        )
+
+    @property
+    def wiring(self) -> Schedule:
+        return SCHEDULES[self.schedule]
+
+    @property
+    def translation(self) -> str | Action | None:
+        """The symmetry that adds something, if there is one."""
+        found = [one for one in checked_symmetry(self.symmetry) if one not in ("scale", "linear")]
+        return found[0] if found else None
+
+    @property
+    def actions(self) -> tuple[Action, ...]:
+        """How the numbers of each kind of step move."""
+        return _actions(self.schedule, self.translation)
+
+    @property
+    def sloped(self) -> bool:
+        """Whether a step is a carrier and a multiple of one number, with one factor above 0 and one below."""
+        return not self.bias and self.state_dim == 1 and all(len(a.invariants) == 1 for a in self.actions)
+
+    @property
+    def bias(self) -> bool:
+        return not {"scale", "linear"} & set(self.symmetry)
+
+    @property
+    def linear(self) -> bool:
+        return "linear" in self.symmetry
+
+    def family(self) -> str:
+        return self.to_json()
+
+    def parameters(self) -> dict[str, Init]:
+        seen = len(self.actions[0].invariants)
+        roles = sum(self.wiring.roles[: len(self.actions)])
+        found = {"logits": Init((roles, self.heads, seen + 1), normal=1.0)}
+        widths = [self.heads * self.state_dim, *[self.hidden_dim] * (self.mlp_layers - 1), self.state_dim]
+        for place, (into, out) in enumerate(pairwise(widths)):
+            found |= linear_init(f"layer{place}", into, out, bias=self.bias)
+        if self.state_dim > 1:
+            found |= linear_init("encoder", self.wiring.in_dim, self.state_dim - 1, bias=False)
+            found |= linear_init("decoder", self.state_dim - 1, 1, bias=False)
+        return found
+
+
+@cache
+def _actions(schedule: str, translation: str | Action | None) -> tuple[Action, ...]:
+    return SCHEDULES[schedule].actions(translation)
+
+
+class LoopedPositionalTransformer(Model[Looped]):
+    """(batch, length, in_dim) → (batch, length, 1), at any length.
+
+    >>> model = LoopedPositionalTransformer(schedule="bitonic", symmetry=("scale", "shift"),
+    ...                                     generator=torch.Generator().manual_seed(0))
+    >>> model(torch.zeros(2, 1000, 1)).shape
+    torch.Size([2, 1000, 1])
+    """
+
+    describes = Looped
+
+    def __init__(
+        self,
+        *,
+        schedule: str = "scan",
+        symmetry: tuple[str | Action, ...] | str | Action = ("scale",),
+        state_dim: int = 1,
+        hidden_dim: int = 32,
+        heads: int = 2,
+        mlp_layers: int = 3,
+        reads: str = "all",
+        generator: torch.Generator | None = None,
+    ) -> None:
+        """Draw the first weights.
+
+        Args:
+            schedule: which nodes a node reads in each iteration: scan, bitonic, pairs or grid.
+            symmetry: names among scale, shift, potential and linear, or an `Action`.
+            state_dim: numbers that a node holds.
+            hidden_dim: width of the MLP.
+            heads: what the MLP sees: so many learned weighings of the invariants.
+            mlp_layers: linear maps in the MLP, with a ReLU between each two.
+            reads: "all" gives every node its own number, "median" the mean of those in the middle.
+            generator: where first weights are drawn from; None is PyTorch's global one.
+        """
+        described = Looped(
+            schedule=schedule, symmetry=checked_symmetry(symmetry), state_dim=state_dim, hidden_dim=hidden_dim,
+            heads=heads, mlp_layers=mlp_layers, reads=reads,
+        )  # fmt: skip
+        super().__init__(described, generator)
+
+    def build(self, architecture: Looped) -> None:
+        self.kinds = [(action.invariants, action.carrier) for action in architecture.actions]
+        first = architecture.parameters()
+        self.logits = nn.Parameter(torch.empty(first["logits"].shape))
+        shapes = [first[f"layer{place}_weight"].shape for place in range(architecture.mlp_layers)]
+        self.layers = nn.ModuleList(nn.Linear(into, out, bias=architecture.bias) for into, out in shapes)
+        if architecture.state_dim > 1:
+            self.encoder = nn.Linear(architecture.wiring.in_dim, architecture.state_dim - 1, bias=False)
+            self.decoder = nn.Linear(architecture.state_dim - 1, 1, bias=False)
+
+    def parts(self) -> list[tuple[str, str | None]]:
+        return []
+
+    def check(self, *inputs: Tensor) -> None:
+        super().check(*inputs)
+        (x,), wiring = inputs, self.architecture.wiring
+        if x.dim() != 3 or x.shape[2] != wiring.in_dim or x.shape[1] < 1:
+            raise PosattnError(
+                f"the input has shape {tuple(x.shape)}: the model takes (batch, length, {wiring.in_dim}), with at "
+                "least one node."
+            )
+        if not x.is_floating_point():
+            raise PosattnError(f"the input has dtype {x.dtype}, not floating point: use x.float().")
+        wiring.check(x.shape[1])
+        if values_known(x) and not x.isfinite().all():
+            checks.finite("the input", x)
+
+    def forward(
+        self, x: Float[Tensor, "batch length in_dim"], *, every: bool = False
+    ) -> Float[Tensor, "batch length answers"]:
+        """The answer of every node; `every`: the answers after each iteration that completes some blocks."""
+        self.check(x)
+        found, last = [], None
+        for state, complete in self.iterations(x):
+            last = state
+            if every and complete:
+                found.append(self._left(state))
+        if every and found:
+            return torch.cat(found, dim=-1)
+        return self._read(self._left(self._entered(x) if last is None else last))
+
+    def iterations(self, x: Float[Tensor, "batch length in_dim"]) -> Iterator[tuple[Tensor, bool]]:
+        """The state after every iteration, and whether it completes some blocks."""
+        sloped = self.architecture.sloped and not torch.is_grad_enabled()
+        step = _Chunked(
+            self._sloped(self.slopes()) if sloped else self.step, len(self.kinds), self.architecture.hidden_dim
+        )
+        yield from self.architecture.wiring.iterations(self._entered(x), x, step)
+
+    def step(self, values: Tensor, kind: int, role: Tensor | int) -> Tensor:
+        """One step: numbers (batch, m, values, width) → (batch, m, width). `kind`: which of a chain."""
+        invariants, carrier = self.kinds[kind]
+        seen = _combined(values, invariants)
+        first = sum(self.architecture.wiring.roles[:kind])
+        shares = self.logits[role + first].softmax(-1)[..., 1:]  # the first share goes to nothing
+        heads = (seen.unsqueeze(-3) * shares.unsqueeze(-1)).sum(-2).flatten(2)  # over the invariants
+        return _combined(values, (carrier,)).squeeze(2) + self.mlp(heads) if any(carrier) else self.mlp(heads)
+
+    def slopes(self) -> Float[Tensor, "roles 2"]:
+        """What the MLP answers to the invariants 1 and −1, for each role: with `sloped`, all there is to know of it."""
+        if not self.architecture.sloped:
+            raise PosattnError(
+                "a step has slopes where its MLP sees one number and no bias: symmetry=('scale', 'shift'), for example."
+            )
+        shares = self.logits.softmax(-1)[..., 1]  # roles, heads
+        return torch.stack([self.mlp(shares), self.mlp(-shares)], dim=1).squeeze(-1)
+
+    def _sloped(self, slopes: Float[Tensor, "roles 2"]) -> Callable[[Tensor, int, Tensor | int], Tensor]:
+        """The same step by its slopes: fewer operations, and fewer of them round."""
+
+        def step(values: Tensor, kind: int, role: Tensor | int) -> Tensor:
+            invariants, carrier = self.kinds[kind]
+            seen = _combined(values, invariants).squeeze(2)
+            up, down = slopes[role + sum(self.architecture.wiring.roles[:kind])].unbind(-1)
+            moved = seen.relu() * up[..., None] + (-seen).relu() * down[..., None]
+            return _combined(values, (carrier,)).squeeze(2) + moved
+
+        return step
+
+    def mlp(self, seen: Tensor) -> Tensor:
+        *hidden, last = self.layers
+        for layer in hidden:
+            seen = layer(seen) if self.architecture.linear else layer(seen).relu()
+        return last(seen)
+
+    def _entered(self, x: Tensor) -> Tensor:
+        own = x[..., :1]
+        return own if self.architecture.state_dim == 1 else torch.cat([own, self.encoder(x)], dim=-1)
+
+    def _left(self, state: Tensor) -> Tensor:
+        own = state[..., :1]
+        return own if self.architecture.state_dim == 1 else own + self.decoder(state[..., 1:])
+
+    def _read(self, answer: Tensor) -> Tensor:
+        if self.architecture.reads == "all":
+            return answer
+        length = answer.shape[1]
+        low, high = answer[:, (length - 1) // 2], answer[:, length // 2]
+        return (low + (high - low) / 2)[:, None].expand(-1, length, -1)
+
+    def attention(self, length: int) -> Float[Tensor, "iterations heads nodes nodes"]:
+        """The attention weights of every iteration and head, for schedules of sequences.
+
+        Under a shift rows sum to 1; else what is missing goes to a sink that holds 0.
+        """
+        length = whole("length", length, least=1)
+        found = []
+        for partner, role in sequence_reads(self.architecture.wiring, length):
+            shares = self.logits.detach()[role.to(self.logits.device)].softmax(-1).cpu()  # nodes, heads, 1 + invariants
+            shift = self.architecture.translation is not None
+            own, other = (shares[..., 0], shares[..., 1]) if shift else (shares[..., 1], shares[..., 2])
+            node, matrix = torch.arange(length), torch.zeros(self.architecture.heads, length, length)
+            alone = (partner == node)[:, None]
+            matrix[:, node, node] = torch.where(alone, torch.ones_like(own), own).T
+            matrix[:, node, partner] += torch.where(alone, torch.zeros_like(other), other).T
+            found.append(matrix)
+        empty = torch.zeros(0, self.architecture.heads, length, length)
+        return torch.stack(found) if found else empty
+
+
+class _Chunked:
+    """A step over so many nodes at once that the MLP's hidden numbers stay in a cache, where no gradient is needed."""
+
+    def __init__(self, step: Callable[[Tensor, int, Tensor | int], Tensor], kinds: int, hidden_dim: int) -> None:
+        self.step, self.kinds, self.hidden_dim = step, kinds, hidden_dim
+
+    def __call__(self, values: Tensor, kind: int, role: Tensor | int) -> Tensor:
+        size = max(1, CHUNK // (self.hidden_dim * values.shape[0]))
+        if torch.is_grad_enabled() or not values_known(values) or values.shape[1] <= size:
+            return self.step(values, kind, role)
+        found = torch.empty_like(values[:, :, 0])
+        for start in range(0, values.shape[1], size):
+            part = slice(start, start + size)
+            found[:, part] = self.step(values[:, part], kind, role if isinstance(role, int) else role[part])
+        return found
+
+
+def _combined(values: Tensor, rows: tuple[Any, ...]) -> Tensor:
+    """Fixed combinations of the numbers that a step reads: (batch, m, values, width) → (batch, m, rows, width).
+
+    Sums with the factors ±1 are written out, so that nothing is rounded but the sums themselves.
+    """
+    found = []
+    for row in rows:
+        terms = [
+            values[:, :, place]
+            if factor == 1
+            else -values[:, :, place]
+            if factor == -1
+            else values[:, :, place] * float(factor)
+            for place, factor in sorted(enumerate(row), key=lambda entry: entry[1] < 0)
+            if factor
+        ]
+        total = terms[0] if terms else torch.zeros_like(values[:, :, 0])
+        for term in terms[1:]:
+            total = total + term
+        found.append(total)
+    return torch.stack(found, dim=2)
