@@ -306,6 +306,7 @@ def load(path: str | os.PathLike[str]) -> Compiled:
             and sizes.nodes - program.nodes in (0, 1),  # with a sink or without
             "the model does not belong to its program.",
         )
+        require(not sizes.bias, "a compiled model has no biases.")
         for bound in named_bounds(domain).values():
             require(0 < bound < math.inf, f"its domain is {bound}.")
         registers = tuple(map(str, about["registers"]))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from jaxtyping import Float
 from torch import Tensor
 
-from posattn.errors import PosattnError, require
+from posattn.errors import PosattnError
 from posattn.nn.module import full_precision
 from posattn.nn.positional import Positional, PositionalTransformer
 
@@ -18,11 +18,6 @@ class ExactPositional(Positional):
     """Sizes of a compiled positional Transformer."""
 
     kind = "positional-exact"
-    bias: bool = False
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require(not self.bias, "bias=True: a compiled model has none; it multiplies a register of ones.")
 
 
 class ExactPositionalTransformer(PositionalTransformer):

@@ -20,11 +20,14 @@ from posattn.nn.compiled_positional import ExactPositionalTransformer
 from posattn.nn.fully_connected import FullyConnectedNetwork
 from posattn.nn.gpt import GPT
 from posattn.nn.hardened import HardenedTransformer
+from posattn.nn.looped import LoopedPositionalTransformer
 from posattn.nn.mixed_type import MixedModel
 from posattn.nn.numeric_model import NumericModel
 from posattn.nn.random_places import RandomPlacesTransformer
 from posattn.nn.selector import SelectorTransformer
 
+#: A looped model takes any length, and each is another program: those that it is shown at.
+LOOPED_LENGTH, LOOPED_SIDE = 8, 4
 Sizes = Mapping[str, int]
 Draw = Callable[[Sizes, torch.Generator], tuple[Tensor, ...]]
 
@@ -69,6 +72,17 @@ def _(model: ExactPositionalTransformer | HardenedTransformer) -> Inputs:
         {},
         lambda chosen, generator: (_numbers(model, generator, chosen["batch"], sizes.length, sizes.in_dim),),
     )
+
+
+@inputs_of.register
+def _(model: LoopedPositionalTransformer) -> Inputs:
+    wiring = model.architecture.wiring
+    length = LOOPED_SIDE**2 if wiring.name in ("pairs", "grid") else LOOPED_LENGTH  # exported for one length
+
+    def draw(chosen: Sizes, generator: torch.Generator) -> tuple[Tensor, ...]:
+        return (_numbers(model, generator, chosen["batch"], length, wiring.in_dim),)
+
+    return Inputs(({0: "batch"},), {}, {}, draw)
 
 
 @inputs_of.register

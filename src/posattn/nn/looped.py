@@ -197,7 +197,7 @@ class LoopedPositionalTransformer(Model[Looped]):
                 found.append(self._left(state))
         if every and found:
             return torch.cat(found, dim=-1)
-        return self._read(self._left(self._entered(x) if last is None else last))
+        return self._answered(self._left(self._entered(x) if last is None else last))
 
     def iterations(self, x: Float[Tensor, "batch length in_dim"]) -> Iterator[tuple[Tensor, bool]]:
         """The state after every iteration, and whether it completes some blocks."""
@@ -251,7 +251,7 @@ class LoopedPositionalTransformer(Model[Looped]):
         own = state[..., :1]
         return own if self.architecture.state_dim == 1 else own + self.decoder(state[..., 1:])
 
-    def _read(self, answer: Tensor) -> Tensor:
+    def _answered(self, answer: Tensor) -> Tensor:
         if self.architecture.reads == "all":
             return answer
         length = answer.shape[1]
@@ -266,15 +266,19 @@ class LoopedPositionalTransformer(Model[Looped]):
         length = whole("length", length, least=1)
         found = []
         for partner, role in sequence_reads(self.architecture.wiring, length):
-            shares = self.logits.detach()[role.to(self.logits.device)].softmax(-1).cpu()  # nodes, heads, 1 + invariants
+            shares = self.logits.detach()[role.to(self.logits.device)].softmax(-1)  # nodes, heads, 1 + invariants
             shift = self.architecture.translation is not None
             own, other = (shares[..., 0], shares[..., 1]) if shift else (shares[..., 1], shares[..., 2])
-            node, matrix = torch.arange(length), torch.zeros(self.architecture.heads, length, length)
+            node, matrix = (
+                torch.arange(length, device=shares.device),
+                shares.new_zeros(self.architecture.heads, length, length),
+            )
+            partner = partner.to(shares.device)
             alone = (partner == node)[:, None]
             matrix[:, node, node] = torch.where(alone, torch.ones_like(own), own).T
             matrix[:, node, partner] += torch.where(alone, torch.zeros_like(other), other).T
             found.append(matrix)
-        empty = torch.zeros(0, self.architecture.heads, length, length)
+        empty = self.logits.detach().new_zeros(0, self.architecture.heads, length, length)
         return torch.stack(found) if found else empty
 
 

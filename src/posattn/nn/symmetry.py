@@ -34,7 +34,7 @@ class Action:
     ((Fraction(-1, 1), Fraction(1, 1)),)
     """
 
-    rows: tuple[Row, ...]
+    rows: tuple[tuple[Any, ...], ...]
 
     def __post_init__(self) -> None:
         try:
@@ -48,7 +48,7 @@ class Action:
         )
         object.__setattr__(self, "rows", rows)
         require(
-            self._solved(rows[-1]) is not None,
+            self._solved(self.rows[-1]) is not None,
             "the answer's row of G is no combination of the others: nothing that a step reads moves as the answer.",
         )
         require(
