@@ -96,11 +96,10 @@ class PairTask(NodewiseTask):
 
         Where i and j are among them as well, that is the closure of the graph of nodes 0 … k.
         """
-        nodes = state.shape[-1]
-        stays = torch.eye(nodes, dtype=torch.bool, device=state.device)
-        for via in range(nodes):
-            through = self._along(state[:, :, via, None], state[:, None, via, :])
-            state = torch.where(stays, state, self._best(state, through))
+        stays = state.diagonal(dim1=1, dim2=2)
+        for via in range(state.shape[-1]):
+            state = self._best(state, self._along(state[:, :, via, None], state[:, None, via, :]))
+            state.diagonal(dim1=1, dim2=2).copy_(stays)
             yield state
 
     def example(self) -> str:
