@@ -11,7 +11,7 @@ from torch import Tensor
 from posattn import tasks
 from posattn.errors import PosattnError
 
-NUMERIC = ["sum", "min", "max", "median", "sort", "max-subarray", "min-sum", "whole-median"]
+NUMERIC = ["sum", "min", "max", "median", "whole-median", "sort", "max-subarray", "min-sum"]
 NAMES = [
     *NUMERIC,
     "shortest-path",

@@ -236,8 +236,8 @@ TASKS = (
     ScanTask("min", "minimum of each prefix", _cumulative_min),
     ScanTask("max", "maximum of each prefix", _cumulative_max),
     PrefixTask("median", "median of each prefix", _cumulative_median),
+    WholeMedianTask("whole-median", "median of the whole list", _whole_median),
     SortTask("sort", "all numbers in ascending order", _sort),
     ScanTask("max-subarray", "largest sum of a non-empty run, each prefix", _cumulative_max_subarray),
     PrefixTask("min-sum", "smallest a_j + b_j of each prefix of two halves", _cumulative_min_sum, nodes_per_number=2),
-    WholeMedianTask("whole-median", "median of the whole list", _whole_median),
 )
