@@ -52,6 +52,14 @@ def test_answer_is_the_cheapest_of_all_ways(task: AlignmentTask, data: st.DataOb
             assert abs(Fraction(y[i, j].item()) - exact) <= error
 
 
+@both
+def test_costs_are_rounded_once_and_not_at_every_step(task: AlignmentTask) -> None:
+    """In float32 2²⁴ + 1 is 2²⁴."""
+    x = torch.ones(1, 9, 3)
+    x[0, 0] = 2.0**24
+    assert task.target(x)[0, -1].item() == 2.0**24 + 2
+
+
 def textbook_edit(match: Tensor, out: Tensor, put_in: Tensor) -> list[list[float]]:
     """Wagner and Fischer, in whole numbers: words without and with each symbol."""
     table = [[math.inf] * (len(put_in) + 1) for _ in range(len(out) + 1)]

@@ -82,6 +82,14 @@ def test_answer_is_the_best_of_all_simple_paths(task: PairTask, data: st.DataObj
         assert abs(found - right) <= (unit * abs(right) + smallest if task is ALL else 0)
 
 
+def test_lengths_are_rounded_once_and_not_at_every_edge() -> None:
+    """In float32 2²⁴ + 1 is 2²⁴."""
+    x = torch.full((1, 4, 4), 2.0**26)
+    x[0].fill_diagonal_(0)
+    x[0, 0, 1], x[0, 1, 2], x[0, 2, 3] = 2.0**24, 1.0, 1.0
+    assert ALL.target(x.reshape(1, -1, 1))[0, 3].item() == 2.0**24 + 2
+
+
 @few
 @given(data=st.data(), nodes=st.integers(1, 9))
 def test_reachability_is_breadth_first_search(data: st.DataObject, nodes: int) -> None:
@@ -113,6 +121,7 @@ def test_samples_of_all_pairs_have_the_distances_of_bellman_ford(graph: str, pot
     for weights, distances in zip(x.reshape(5, 17, 17).numpy(), y.reshape(5, 17, 17).numpy(), strict=True):
         # Fewer than 40 additions of numbers up to 2,034.
         np.testing.assert_allclose(distances, bellman_ford(weights), rtol=0, atol=40 * 2034 * 2.0**-53)
+        assert not distances.diagonal().any()
         assert (distances < 34 + 2 * potential).all()  # no path of absent edges alone
     assert (potential == 0) == bool((x >= 0).all())
 
@@ -128,11 +137,12 @@ def test_a_potential_moves_the_answer_by_the_difference_of_its_ends(seed: int, n
     assert torch.equal(ALL.target(x + moves), ALL.target(x) + moves)
 
 
+@pytest.mark.parametrize("potential", [1000.0, 1e-310])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_no_cycle_becomes_negative_by_rounding(dtype: torch.dtype) -> None:
+def test_no_cycle_becomes_negative_by_rounding(dtype: torch.dtype, potential: float) -> None:
     """The weights are smaller than what potentials of ±1,000 round off."""
     high = 1e-6 if dtype == torch.float32 else 1e-14
-    x, _ = ALL.sample(3, nodes=6, high=high, potential=1000.0, generator=seeded(), dtype=dtype)
+    x, _ = ALL.sample(3, nodes=6, high=high, potential=potential, generator=seeded(), dtype=dtype)
     for graph in x:
         weights = matrix(graph)
         for size in (2, 3, 4):

@@ -54,7 +54,7 @@ class AllPairsTask(PairTask):
         """iid uniform weights in [low, high], on the edges of a "dense" or "sparse" `graph` or of a "ring".
 
         Other pairs weigh `absent`, which is nodes · high unless said: more than any path. Every node has a potential,
-        uniform in ±`potential`, to a multiple of a power of two.
+        uniform in ±`potential`.
         """
         where = drawing_device(count, generator, device)
         self.shape(nodes)
@@ -67,14 +67,15 @@ class AllPairsTask(PairTask):
         )
         absent = nodes * high if absent is None else real("absent", absent)
         require(absent >= high, f"absent={absent}, high={high}: an absent edge weighs at least as much as any other.")
-        reach = abs(real("potential", potential))
+        potential = real("potential", potential)
         require(potential >= 0, f"potential={potential}: potentials are drawn from ± this. Use 0 or more.")
-        finite_in(dtype, absent + 2 * reach, f"absent={absent}, potential={potential}: their sum")
+        finite_in(dtype, absent + 2 * potential, f"absent={absent}, potential={potential}: their sum")
         edges = sample_edges(count, nodes, graph=graph, generator=generator)
         drawn = sample_uniform(count, nodes, nodes, low=low, high=high, generator=generator, dtype=dtype)
         weights = torch.where(edges, drawn, absent)
         if potential > 0:
-            weights = _moved(weights, _potentials(count, nodes, reach, generator=generator))
+            moves = _potential_moves(count, nodes, potential, generator=generator, dtype=dtype)
+            weights = (weights.double() + moves).to(dtype)
         weights = weights.masked_fill(torch.eye(nodes, dtype=torch.bool, device=where), 0.0)
         return weights.flatten(1).unsqueeze(-1), self._solve(weights, blocks=switch("blocks", blocks))
 
@@ -208,25 +209,19 @@ class ReachabilityTask(PairTask):
         return right.to(prediction.dtype).mean(dim=(-2, -1))
 
 
-def _potentials(count: int, nodes: int, reach: float, *, generator: torch.Generator) -> Float[Tensor, "count nodes"]:
-    """Uniforms in ±reach, in float64, with so few digits that their differences are exact."""
-    drawn = torch.rand(count, nodes, generator=generator, device=generator.device, dtype=torch.float64)
-    unit = 2.0 ** (math.frexp(reach)[1] - 40)
-    return ((2 * drawn - 1) * (reach / unit)).trunc() * unit
-
-
-def _moved(
-    weights: Float[Tensor, "count nodes nodes"], potential: Float[Tensor, "count nodes"]
+def _potential_moves(
+    count: int, nodes: int, reach: float, *, generator: torch.Generator, dtype: torch.dtype
 ) -> Float[Tensor, "count nodes nodes"]:
-    """w_ij + u_i − u_j, rounded up, so that no cycle comes to weigh less than it did and none becomes negative."""
-    held, moves = weights.double(), potential.unsqueeze(2) - potential.unsqueeze(1)
-    total = held + moves
-    kept = total - held
-    lost = (held - (total - kept)) + (moves - kept)  # what the addition rounded off (Knuth's two-sum)
-    infinity = torch.full_like(total, math.inf)
-    total = torch.where(lost > 0, total.nextafter(infinity), total)
-    rounded = total.to(weights.dtype)
-    return torch.where(rounded < total, rounded.nextafter(infinity.to(weights.dtype)), rounded)
+    """u_i − u_j for uniform potentials in ±reach, in float64.
+
+    They have so few digits that dtype holds the differences exactly. Rounding w + u_i − u_j, with w ≥ 0, then never
+    leads below u_i − u_j, and these add up to 0 along a cycle: none becomes negative.
+    """
+    drawn = torch.rand(count, nodes, generator=generator, device=generator.device, dtype=torch.float64)
+    held = torch.finfo(dtype)
+    unit = held.eps * max(2.0 ** math.frexp(reach)[1], held.smallest_normal)
+    potential = ((2 * drawn - 1) * (reach / unit)).trunc() * unit
+    return potential.unsqueeze(2) - potential.unsqueeze(1)
 
 
 TASKS = (AllPairsTask(), WidestPathTask(), ReachabilityTask())
