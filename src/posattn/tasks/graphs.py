@@ -66,7 +66,7 @@ class AllPairsTask(PairTask):
             "negative edges.",
         )
         absent = nodes * high if absent is None else real("absent", absent)
-        require(absent >= high, f"absent={absent}, high={high}: an absent edge weighs at least as much as any other.")
+        require(absent >= high, f"absent={absent}, high={high}: an absent edge weighs as much as any other. Use more.")
         potential = real("potential", potential)
         require(potential >= 0, f"potential={potential}: potentials are drawn from ± this. Use 0 or more.")
         finite_in(dtype, absent + 2 * potential, f"absent={absent}, potential={potential}: their sum")
@@ -83,8 +83,8 @@ class AllPairsTask(PairTask):
         staying = weights.diagonal(dim1=1, dim2=2)
         require(
             not staying.any(),
-            f"task '{self.name}': the diagonal holds {staying.abs().max().item()}, it must be 0: nobody pays for "
-            "staying.",
+            f"task '{self.name}': the diagonal holds {staying.abs().max().item()}, it must be 0, as "
+            "staying costs nothing.",
         )
         rounding = 4 * weights.shape[-1] * torch.finfo(weights.dtype).eps * weights.double().abs().max()
         least = (answer.double() + answer.double().mT).min()  # there and back
