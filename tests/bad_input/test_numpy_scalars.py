@@ -51,6 +51,16 @@ MADE: dict[str, Callable[[Any, Any], Any]] = {
     "stochastic": lambda whole, real: encodings.make("stochastic", whole(5), dim=whole(4), generator=seeded()),
     "sum": sampled("sum", length=4),
     "shortest-path": sampled("shortest-path", length=4),
+    "all-pairs": lambda whole, real: tasks.get("all-pairs").sample(
+        whole(2), nodes=whole(3), high=real(3.0), absent=real(9.5), potential=real(2.0), generator=seeded()
+    )[1],
+    "widest-path": lambda whole, real: tasks.get("widest-path").sample(
+        whole(2), nodes=whole(3), high=real(3.0), shift=real(0.5), generator=seeded()
+    )[1],
+    "reachability": lambda whole, real: tasks.get("reachability").sample(
+        whole(2), nodes=whole(3), degree=real(1.25), generator=seeded()
+    )[1],
+    "warping": lambda whole, real: tasks.get("warping").sample(whole(2), length=whole(3), generator=seeded())[1],
     "mixed-min": sampled("mixed-min"),
     "selection": lambda whole, real: tasks.get("selection").sample(
         whole(2), length=whole(6), subset_size=whole(2), dim=whole(3), generator=seeded()

@@ -67,8 +67,11 @@ def trial(task: str, **options: Any) -> Trial:
 def test_tasks_of_one_loss_share_a_key_whatever_they_compute() -> None:
     assert len({task.loss_key for task in TASKS}) == 1
     assert tasks.get("sum", cumulative=False).loss_key == tasks.get("sort").loss_key
+    assert tasks.get("all-pairs").loss_key == tasks.get("edit-distance").loss_key == tasks.get("sum").loss_key
     assert tasks.get("khop", max_hops=2).loss_key == tasks.get("khop").loss_key
-    keys = [tasks.get(name).loss_key for name in ("sum", "shortest-path", "khop", "mixed-min", "selection")]
+    keys = [
+        tasks.get(name).loss_key for name in ("sum", "shortest-path", "reachability", "khop", "mixed-min", "selection")
+    ]
     assert len(set(keys)) == len(keys)
 
 

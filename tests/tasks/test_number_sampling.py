@@ -9,7 +9,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from posattn.errors import PosattnError
-from posattn.tasks.number_sampling import sample_intervals, sample_numbers
+from posattn.tasks.number_sampling import sample_intervals, sample_numbers, sample_uniform
 
 LOW, HIGH = -6.0, 6.0
 AVOIDS = {
@@ -167,3 +167,18 @@ def test_range_that_cannot_be_drawn_from_is_refused(change: dict, said: list[str
         sample_numbers(3, 5, **asked, generator=seeded())
     for words in said:
         assert words in str(refused.value)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_uniform_numbers_fill_the_whole_range_evenly(dtype: torch.dtype) -> None:
+    x = sample_uniform(100, 11, 13, low=LOW, high=HIGH, generator=seeded(), dtype=dtype)
+    assert x.shape == (100, 11, 13)
+    assert x.dtype == dtype
+    found = np.histogram(x.numpy(), bins=12, range=(LOW, HIGH))[0]
+    assert found.sum() == x.numel()
+    assert ((found - x.numel() / 12) ** 2 / (x.numel() / 12)).sum() < chi_square_bound(11)
+
+
+def test_uniform_numbers_of_an_empty_range_are_refused() -> None:
+    with pytest.raises(PosattnError, match=r"low=2\.0, high=2\.0: .*low < high"):
+        sample_uniform(3, low=2.0, high=2.0, generator=seeded(), dtype=torch.float32)

@@ -96,6 +96,20 @@ def test_median_of_two_numbers_whose_sum_overflows_is_finite() -> None:
 
 @many
 @given(x=number_lists())
+def test_whole_median_equals_statistics_median_at_every_node(x: Tensor) -> None:
+    y = tasks.get("whole-median").target(x)
+    assert y.shape == x.shape
+    assert len(set(values(y))) == 1
+    assert torch.equal(y, tasks.get("median").target(x)[:, -1:].expand_as(x))
+
+
+def test_whole_median_reads_the_two_middle_numbers_of_an_even_list() -> None:
+    x = torch.tensor([7.0, 1.0, 4.0, 2.0, 100.0, -50.0]).reshape(1, 6, 1)
+    assert tasks.get("whole-median").target(x).flatten().tolist() == [3.0] * 6
+
+
+@many
+@given(x=number_lists())
 def test_sort_equals_sorted(x: Tensor) -> None:
     assert tasks.get("sort").target(x).flatten().tolist() == sorted(x.flatten().tolist())
 

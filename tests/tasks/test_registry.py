@@ -11,10 +11,12 @@ from torch import Tensor
 from posattn import tasks
 from posattn.errors import PosattnError
 
-NUMERIC = ["sum", "min", "max", "median", "sort", "max-subarray", "min-sum"]
+NUMERIC = ["sum", "min", "max", "median", "whole-median", "sort", "max-subarray", "min-sum"]
 NAMES = [
     *NUMERIC,
     "shortest-path",
+    *("all-pairs", "widest-path", "reachability"),
+    *("edit-distance", "warping"),
     *("khop", "khop-16"),
     *("mixed-min", "mixed-sum", "mixed-multitask"),
     *("selection", "sparse-averaging"),
@@ -45,7 +47,7 @@ def test_task_knows_its_own_name_and_says_what_it_is(name: str) -> None:
     task = tasks.get(name)
     assert task.name == name
     assert task.summary
-    assert task.metric_name in {"accuracy", "token accuracy", "MAPE", "squared error"}
+    assert task.metric_name in {"accuracy", "entry accuracy", "token accuracy", "MAPE", "squared error"}
 
 
 @every_task
@@ -121,7 +123,13 @@ EXAMPLES = {
     "sort": "3 -1 2 -4 → -4 -1 2 3",
     "max-subarray": "3 -1 2 -4 → 3 3 4 4",
     "min-sum": "3 -1 2 -4 → 5 -5 5 -5",
+    "whole-median": "3 -1 2 -4 → 0.5 0.5 0.5 0.5",
     "shortest-path": "0 –3– 1 –1– 2 → d(0, 2) = 4",
+    "all-pairs": "0 1 9 / 9 0 2 / 1 9 0 → 0 1 3 / 3 0 2 / 1 2 0",
+    "widest-path": "9 5 1 / 1 9 4 / 2 1 9 → 9 5 4 / 2 9 4 / 2 2 9",
+    "reachability": "1 1 0 / 0 1 1 / 0 0 1 → 1 1 1 / 0 1 1 / 0 0 1",
+    "edit-distance": "0 1 1 / 5 1 1 / 5 1 1 / 3 1 1 → 0 1 1 2",
+    "warping": "1 1 1 / 5 5 5 / 2 2 2 / 3 3 3 → 1 6 3 4",
     "khop": "1 abacab → _ ~~b~ca",
     "khop-16": "1 abacab → _ ~~b~ca",
     "selection": "4 1 8, {0, 2} → 6",

@@ -14,8 +14,10 @@ from typing import Any, TypeVar
 
 from posattn.checks import choice
 from posattn.errors import require, unknown
+from posattn.tasks.alignment import AlignmentTask
 from posattn.tasks.base import FIXED, UNSCORED, Shape, Task
 from posattn.tasks.fixed import Fixed
+from posattn.tasks.graphs import AllPairsTask, ReachabilityTask, WidestPathTask
 from posattn.tasks.khop import KHopInputs, KHopTask
 from posattn.tasks.mixed import MixedInputs, MixedTask
 from posattn.tasks.numeric import NumericTask
@@ -26,7 +28,7 @@ from posattn.tasks.shortest_path import ShortestPathTask
 T = TypeVar("T", bound=Task | type[Task])
 
 #: The order in which lists show the modules; those that are not named here come last.
-ORDER = ("numeric", "shortest_path", "khop", "mixed", "selection")
+ORDER = ("numeric", "shortest_path", "graphs", "alignment", "khop", "mixed", "selection")
 
 
 def _discovered() -> dict[str, Any]:
@@ -91,17 +93,21 @@ def get(name: str, **options: Any) -> Any:
 __all__ = [
     "FIXED",
     "UNSCORED",
+    "AlignmentTask",
+    "AllPairsTask",
     "Fixed",
     "KHopInputs",
     "KHopTask",
     "MixedInputs",
     "MixedTask",
     "NumericTask",
+    "ReachabilityTask",
     "SelectionInputs",
     "SelectionTask",
     "Shape",
     "ShortestPathTask",
     "Task",
+    "WidestPathTask",
     "get",
     "names",
     "register",

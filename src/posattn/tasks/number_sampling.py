@@ -26,13 +26,7 @@ def sample_intervals(
     both endpoints fall into it, the first lies outside with probability (1 − p)/(1 − p²) = 1/(1 + p), and then the
     second is free; else the first is inside and the second outside. Three uniforms a sample, whatever p is.
     """
-    low, high = number("low", low), number("high", high)
-    asked = f"low={low}, high={high}"
-    low, high = _rounded(low, dtype), _rounded(high, dtype)
-    require(
-        math.isfinite(low) and low < high and math.isfinite(_rounded(high - low, dtype)),
-        f"{asked}: the range and its width must be finite in {dtype}, with low < high.",
-    )
+    low, high = checked_range(low, high, dtype)
     first, second, coin = torch.rand(3, count, 1, generator=generator, device=generator.device, dtype=dtype)
     overlap = None if avoid is None else _overlap(low, high, avoid, dtype)
     a, b = _between(low, high, first), _between(low, high, second)
@@ -42,6 +36,27 @@ def sample_intervals(
         a = torch.where(a_outside, _outside(first, low, high, start, end), _between(start, end, first))
         b = torch.where(a_outside, b, _outside(second, low, high, start, end))
     return torch.minimum(a, b), torch.maximum(a, b)
+
+
+def checked_range(low: float, high: float, dtype: torch.dtype) -> tuple[float, float]:
+    """Both ends, rounded to dtype."""
+    low, high = number("low", low), number("high", high)
+    asked = f"low={low}, high={high}"
+    low, high = _rounded(low, dtype), _rounded(high, dtype)
+    require(
+        math.isfinite(low) and low < high and math.isfinite(_rounded(high - low, dtype)),
+        f"{asked}: the range and its width must be finite in {dtype}, with low < high.",
+    )
+    return low, high
+
+
+def sample_uniform(
+    *size: int, low: float, high: float, generator: torch.Generator, dtype: torch.dtype
+) -> Float[Tensor, "..."]:
+    """iid uniforms in the whole of [low, high]."""
+    check_dtype(dtype)
+    low, high = checked_range(low, high, dtype)
+    return _between(low, high, torch.rand(*size, generator=generator, device=generator.device, dtype=dtype))
 
 
 def sample_numbers(

@@ -2,6 +2,7 @@
 
 Back de Luca et al. 2025, "Positional Attention" (arXiv 2410.01686), section 7: cumulative sum, min, median and
 maximum subarray sum, and sorting; min-sum is a generator of theirs without a published figure, max is min's twin.
+Whole-median is the median of the whole list alone.
 """
 
 from collections.abc import Callable
@@ -12,11 +13,12 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from posattn.checks import choice, keep_switches, keep_whole, whole
-from posattn.errors import require
-from posattn.tasks.base import FIXED, UNSCORED, Shape, Task, check_described, check_numbers, drawing_device
+from posattn.checks import choice, keep_switches, keep_whole, switch, whole
+from posattn.errors import PosattnError, require
+from posattn.tasks.base import FIXED, UNSCORED, Shape, check_described, check_numbers, drawing_device
+from posattn.tasks.blocks import sorted_blocks, window_answers
+from posattn.tasks.nodewise import NodewiseTask
 from posattn.tasks.number_sampling import sample_numbers
-from posattn.tasks.scoring import check_scored, solved, squared_error
 
 ListFunction = Callable[[Float[Tensor, "*batch nodes"]], Float[Tensor, "*batch nodes"]]
 
@@ -33,7 +35,7 @@ class PlacedNumbers(NamedTuple):
 
 
 @dataclass(frozen=True)
-class NumericTask(Task):
+class NumericTask(NodewiseTask):
     """`function` of a list of numbers, one result per node. Functions that add do it in float64; targets round once."""
 
     name: str
@@ -41,8 +43,6 @@ class NumericTask(Task):
     function: ListFunction = field(metadata=FIXED | UNSCORED)
     nodes_per_number: int = field(default=1, metadata=FIXED | UNSCORED)
     version: int = field(default=1, kw_only=True)
-
-    metric_name = "accuracy"
 
     def __post_init__(self) -> None:
         check_described(self)
@@ -65,14 +65,16 @@ class NumericTask(Task):
         integers: bool = False,
         places: int | None = None,
         placed: str = "anywhere",
+        blocks: bool = False,
         generator: torch.Generator,
         device: str | torch.device | None = None,
         dtype: torch.dtype = torch.float32,
-    ) -> tuple[Float[Tensor, "count nodes 1"] | PlacedNumbers, Float[Tensor, "count nodes 1"]]:
+    ) -> tuple[Float[Tensor, "count nodes 1"] | PlacedNumbers, Float[Tensor, "count nodes channels"]]:
         """`count` lists of iid uniforms, each in a random sub-interval of [low, high] that is not inside `avoid`.
 
         With `places`, every list says where among so many its numbers stand, in ascending order: "anywhere", drawn anew
-        for each list, or at the "first" ones.
+        for each list, or at the "first" ones. With `blocks`, the target has a channel for each iteration of a scan or
+        of a sort by merging (`posattn.tasks.blocks`).
         """
         drawing_device(count, generator, device)
         nodes = self.shape(length).nodes
@@ -80,19 +82,20 @@ class NumericTask(Task):
             count, nodes, low=low, high=high, avoid=avoid, integers=integers, generator=generator, dtype=dtype
         )
         x = numbers.unsqueeze(-1)
+        y = self._solve_blocks(x) if switch("blocks", blocks) else self._solve(x)
         choice("placed", placed, PLACED)
         if places is None:
             require(
                 placed == PLACED[0], f"placed={placed!r}: without places there is nothing to choose. Pass places=32."
             )
-            return x, self._solve(x)
+            return x, y
         require(whole("places", places) >= nodes, f"places={places!r}: {nodes} numbers need as many places or more.")
         if placed == "first":
             stand = torch.arange(nodes, device=x.device).repeat(count, 1)
         else:  # the places of the largest of iid uniforms are a uniform subset
             drawn = torch.rand(count, places, generator=generator, device=x.device)
             stand = drawn.topk(nodes, dim=1).indices.sort(1).values
-        return PlacedNumbers(x, stand), self._solve(x)
+        return PlacedNumbers(x, stand), y
 
     def target(self, inputs: Float[Tensor, "batch nodes 1"] | PlacedNumbers) -> Float[Tensor, "batch nodes 1"]:
         inputs = inputs.x if isinstance(inputs, PlacedNumbers) else inputs
@@ -107,19 +110,13 @@ class NumericTask(Task):
     def _solve(self, x: Float[Tensor, "batch nodes 1"]) -> Float[Tensor, "batch nodes 1"]:
         return self.function(x.squeeze(-1)).to(x.dtype).unsqueeze(-1)
 
-    def loss(
-        self, prediction: Float[Tensor, "*replicas batch nodes 1"], target: Float[Tensor, "*replicas batch nodes 1"]
-    ) -> Float[Tensor, "*replicas"]:
-        """Mean squared error over samples and nodes."""
-        check_scored(self.name, prediction, target, axes=3)
-        return squared_error(prediction, target, axes=3)
-
-    def metric(
-        self, prediction: Float[Tensor, "*replicas batch nodes 1"], target: Float[Tensor, "*replicas batch nodes 1"]
-    ) -> Float[Tensor, "*replicas"]:
-        """The share of samples whose outputs are all within rtol = atol = 0.1 of the target."""
-        check_scored(self.name, prediction, target, axes=3)
-        return solved(prediction, target, axes=3)
+    def _solve_blocks(self, x: Float[Tensor, "batch nodes 1"]) -> Float[Tensor, "batch nodes channels"]:
+        """The answers on the way to the last one."""
+        del x
+        raise PosattnError(
+            f"blocks=True: task '{self.name}' has no answers for parts of the list. Leave blocks out, or take sum, "
+            "min, max, max-subarray or sort."
+        )
 
     def example(self) -> str:
         numbers = [3.0, -1.0, 2.0, -4.0][: 4 // self.nodes_per_number * self.nodes_per_number]
@@ -142,6 +139,38 @@ class PrefixTask(NumericTask):
         return y if self.cumulative else y[:, -1:].expand_as(y).contiguous()
 
 
+@dataclass(frozen=True)
+class ScanTask(PrefixTask):
+    """A prefix task whose answer for two runs of numbers follows from theirs, so that a scan computes it."""
+
+    def _solve_blocks(self, x: Float[Tensor, "batch nodes 1"]) -> Float[Tensor, "batch nodes channels"]:
+        require(
+            self.cumulative,
+            f"blocks=True: a scan of task '{self.name}' ends with the answer of each prefix, and cumulative=False asks "
+            "for the whole list at every node. Use cumulative=True.",
+        )
+        return window_answers(x.squeeze(-1), self.function).to(x.dtype)
+
+
+@dataclass(frozen=True)
+class SortTask(NumericTask):
+    """Sorting, on the way to which ever longer blocks are sorted."""
+
+    def _solve_blocks(self, x: Float[Tensor, "batch nodes 1"]) -> Float[Tensor, "batch nodes channels"]:
+        return sorted_blocks(x.squeeze(-1))
+
+
+@dataclass(frozen=True)
+class WholeMedianTask(NumericTask):
+    """The median of the whole list at every node: what a sort holds at its middle nodes."""
+
+    def _solve_blocks(self, x: Float[Tensor, "batch nodes 1"]) -> Float[Tensor, "batch nodes channels"]:
+        raise PosattnError(
+            f"blocks=True: a model for task '{self.name}' sorts and reads its middle nodes. Train on sort, whose "
+            "samples have blocks."
+        )
+
+
 def _shown(numbers: list[float]) -> str:
     return " ".join(f"{number:g}" for number in numbers)
 
@@ -159,14 +188,21 @@ def _cumulative_max(x: Tensor) -> Tensor:
 
 
 def _cumulative_median(x: Tensor) -> Tensor:
-    """The middle value of each prefix; halfway between the two middle ones where their count is even."""
-    medians = []
-    for end in range(1, x.shape[-1] + 1):
-        ordered = x[..., :end].sort(-1).values
-        lower, upper = ordered[..., (end - 1) // 2].double(), ordered[..., end // 2].double()
-        # Halves are added, as a sum could overflow; a middle value alone is not halved, as a subnormal would round.
-        medians.append(upper if end % 2 else 0.5 * lower + 0.5 * upper)
-    return torch.stack(medians, dim=-1)
+    """The median of each prefix."""
+    ends = range(1, x.shape[-1] + 1)
+    return torch.stack([_middle(x[..., :end].sort(-1).values) for end in ends], dim=-1)
+
+
+def _whole_median(x: Tensor) -> Tensor:
+    return _middle(x.sort(-1).values).unsqueeze(-1).repeat_interleave(x.shape[-1], dim=-1)
+
+
+def _middle(ordered: Tensor) -> Tensor:
+    """The middle value; halfway between the two middle ones where their count is even."""
+    count = ordered.shape[-1]
+    lower, upper = ordered[..., (count - 1) // 2].double(), ordered[..., count // 2].double()
+    # Halves are added, as a sum could overflow; a middle value alone is not halved, as a subnormal would round.
+    return upper if count % 2 else 0.5 * lower + 0.5 * upper
 
 
 def _sort(x: Tensor) -> Tensor:
@@ -196,11 +232,12 @@ def _cumulative_min_sum(x: Tensor) -> Tensor:
 
 
 TASKS = (
-    PrefixTask("sum", "sum of each prefix", _cumulative_sum),
-    PrefixTask("min", "minimum of each prefix", _cumulative_min),
-    PrefixTask("max", "maximum of each prefix", _cumulative_max),
+    ScanTask("sum", "sum of each prefix", _cumulative_sum),
+    ScanTask("min", "minimum of each prefix", _cumulative_min),
+    ScanTask("max", "maximum of each prefix", _cumulative_max),
     PrefixTask("median", "median of each prefix", _cumulative_median),
-    NumericTask("sort", "all numbers in ascending order", _sort),
-    PrefixTask("max-subarray", "largest sum of a non-empty run, each prefix", _cumulative_max_subarray),
+    WholeMedianTask("whole-median", "median of the whole list", _whole_median),
+    SortTask("sort", "all numbers in ascending order", _sort),
+    ScanTask("max-subarray", "largest sum of a non-empty run, each prefix", _cumulative_max_subarray),
     PrefixTask("min-sum", "smallest a_j + b_j of each prefix of two halves", _cumulative_min_sum, nodes_per_number=2),
 )

@@ -4,6 +4,7 @@ Numbers by their squared error, and by the share of samples that are right withi
 and by the share that is right.
 """
 
+import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
@@ -17,6 +18,36 @@ ACCURACY_TOLERANCE = 0.1
 def squared_error(prediction: Float[Tensor, "..."], target: Float[Tensor, "..."], *, axes: int) -> Float[Tensor, "..."]:
     """Mean squared error over the last `axes` axes, which are the samples and what each of them holds."""
     return (prediction - target).square().mean(dim=_last(axes))
+
+
+def known_squared_error(
+    prediction: Float[Tensor, "..."], target: Float[Tensor, "..."], *, axes: int
+) -> Float[Tensor, "..."]:
+    """The same without targets that are NaN. They occur where the last axis has several channels."""
+    if target.shape[-1] == 1:
+        return squared_error(prediction, target, axes=axes)
+    known = ~target.isnan()
+    error = torch.where(known, prediction - target, 0.0)  # a prediction that is NaN stays one
+    return error.square().sum(dim=_last(axes)) / known.sum(dim=_last(axes))
+
+
+def relative_rms(
+    prediction: Float[Tensor, "..."], target: Float[Tensor, "..."], *, axes: int = 3
+) -> Float[Tensor, "..."]:
+    """RMS of the error over RMS of the target, both over the last `axes` axes, in float64.
+
+    >>> target = torch.tensor([[[3.0], [4.0]]])
+    >>> round(relative_rms(target * 1.5, target).item(), 6)
+    0.5
+    """
+    require(
+        prediction.shape == target.shape and target.dim() >= axes,
+        f"the prediction has shape {tuple(prediction.shape)} and the target {tuple(target.shape)}: both must have the "
+        f"same, of at least {axes} axes.",
+    )
+    exact = target.double()
+    error = (prediction.double() - exact).square().mean(dim=_last(axes))
+    return (error / exact.square().mean(dim=_last(axes))).sqrt()
 
 
 def solved(prediction: Float[Tensor, "..."], target: Float[Tensor, "..."], *, axes: int) -> Float[Tensor, "..."]:
