@@ -72,12 +72,13 @@ def _key(trial: Trial, task: Any) -> Key:
         name: (options, trial.optimiser.steps * data.batch)
         for name, options in (lengths or {"data": data.options}).items()
     }
+    trained = set(drawn)
     for one in sorted(trial.test_sets, key=lambda one: one.name):
         drawn[f"test set '{one.name}'"] = (one.options, evaluation.samples)
     shapes = []
     for name, (options, count) in drawn.items():
         try:
-            shape = _tried(trial.model, task, _Options(options))
+            shape = _tried(trial.model, task, _Options(options), training=name in trained)
             reason = trial.model.likely_failure(count, shape)
             require(reason is None, reason or "")
         except PosattnError as error:
@@ -115,12 +116,13 @@ class _Options(dict[str, Any]):
 
 
 @cache
-def _tried(architecture: Architecture, task: Any, options: _Options) -> Shapes:
+def _tried(architecture: Architecture, task: Any, options: _Options, *, training: bool) -> Shapes:
     generator = torch.Generator().manual_seed(0)
     *inputs, target = drawn = draw(task, 1, dict(options), generator, torch.float32)
     if is_users(task):
         check_repeatable(task, drawn, draw(task, 1, dict(options), generator.manual_seed(0), torch.float32))
-    prediction = answer = _answer(architecture, task, module_of(architecture, architecture.init(generator)), inputs)
+    model = module_of(architecture, architecture.init(generator))
+    prediction = answer = _answer(architecture, task, model, inputs, training=training)
     if not target.is_floating_point():  # one class of several: there must be a logit for each
         given = "vocabulary" if hasattr(architecture, "vocabulary") else "out_dim"
         require(
@@ -139,8 +141,8 @@ def _tried(architecture: Architecture, task: Any, options: _Options) -> Shapes:
 
 
 @torch.no_grad()
-def _answer(architecture: Architecture, task: Any, model: nn.Module, inputs: list[Tensor]) -> Tensor:
-    """What a model answers, which must take as many tensors as the task gives."""
+def _answer(architecture: Architecture, task: Any, model: nn.Module, inputs: list[Tensor], *, training: bool) -> Tensor:
+    """What a model answers, in training or not, which must take as many tensors as the task gives."""
     places = inspect.signature(model.forward).parameters.values()
     wanted = [place for place in places if place.kind is place.POSITIONAL_OR_KEYWORD]
     least = sum(place.default is place.empty for place in wanted) if architecture.foreign else len(wanted)
@@ -151,7 +153,7 @@ def _answer(architecture: Architecture, task: Any, model: nn.Module, inputs: lis
         "choose another model.",
     )
     if not architecture.foreign:
-        return model(*inputs)
+        return model(*inputs, **architecture.training_options) if training else model(*inputs)
     try:
         found = model(*inputs)
     except Exception as error:

@@ -1,0 +1,129 @@
+"""Does a model that was trained on eight numbers answer for thousands of them, at any scale?
+
+    posattn run length-scale --task sort                                        (two minutes on two CPU cores)
+    posattn run length-scale --preset paper                                     (hours on two CPU cores)
+
+One step past the paper: a looped positional layer, shared by all iterations, whose MLP sees only what the task's
+symmetry leaves alone, beside the same layer with less symmetry. Trained on sizes up to 8 (graphs and tables of 6), on
+numbers in [−2, 2]. The schedule is given; what is learned are the few numbers that schedule and symmetry leave open.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from posattn.nn import Looped
+from posattn.studies.core.case import Case
+from posattn.studies.core.study import Study, register
+from posattn.studies.length.relative_errors import RelativeErrors, Size
+from posattn.train import Data, Evaluation, Optimiser, TestSet, Trial
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kind:
+    """What a task needs: its wiring, the symmetry of a step, the name of its size, and the sizes it is tested at."""
+
+    schedule: str
+    symmetry: tuple[str, ...]
+    size: str = "length"
+    trained_at: int = 8
+    trained_on: str | None = None  # another task
+    state_dim: int = 1
+    tested: dict[str, tuple[int, ...]] = field(
+        default_factory=lambda: {
+            "smoke": (8, 64),
+            "quick": (8, 64, 1024, 16_384),
+            "paper": (8, 64, 1024, 16_384, 65_536),
+        }
+    )
+    options: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def shifts(self) -> bool:
+        return "shift" in self.symmetry
+
+
+GRAPHS = {"smoke": (6, 9), "quick": (6, 16, 64), "paper": (6, 16, 64, 256)}
+TABLES = {"smoke": (6, 9), "quick": (6, 32, 128), "paper": (6, 32, 128, 512)}
+SHIFTED, LINEAR, MOVED = ("scale", "shift"), ("scale", "linear"), ("scale", "potential")
+KINDS = {
+    "sort": Kind(schedule="bitonic", symmetry=SHIFTED),
+    "whole-median": Kind(schedule="bitonic", symmetry=SHIFTED, trained_on="sort"),
+    "min": Kind(schedule="scan", symmetry=SHIFTED),
+    "max": Kind(schedule="scan", symmetry=SHIFTED),
+    "sum": Kind(schedule="scan", symmetry=LINEAR),
+    "max-subarray": Kind(schedule="scan", symmetry=("scale",), state_dim=4),
+    "all-pairs": Kind(schedule="pairs", symmetry=MOVED, size="nodes", trained_at=6, tested=GRAPHS),
+    "widest-path": Kind(schedule="pairs", symmetry=SHIFTED, size="nodes", trained_at=6, tested=GRAPHS),
+    "reachability": Kind(schedule="pairs", symmetry=SHIFTED, size="nodes", trained_at=6, tested=GRAPHS),
+    "edit-distance": Kind(schedule="grid", symmetry=MOVED, trained_at=6, tested=TABLES),
+    "warping": Kind(schedule="grid", symmetry=MOVED, trained_at=6, tested=TABLES),
+}
+STEPS = {"smoke": 10, "quick": 1500, "paper": 4000}
+BATCH = {"smoke": 8, "quick": 128, "paper": 128}
+SCALES = {"smoke": (10,), "quick": (10, 1000), "paper": (10, 100, 1000)}
+SHIFTS = {"smoke": (10,), "quick": (1000,), "paper": (-1000, 10, 1000)}
+
+
+def sizes(task: str, preset: str) -> Sequence[Size]:
+    """Where a task is tested: at every size as it is, and at the second one scaled and shifted too."""
+    kind = KINDS[task]
+    found = [Size(f"{kind.size} {n}", n, {kind.size: n}) for n in kind.tested[preset]]
+    near = kind.tested[preset][1]
+    options = {kind.size: near}
+    if task != "reachability":
+        found += [Size(f"{kind.size} {near}, c={c}", near, options, scale=c) for c in SCALES[preset]]
+    if kind.shifts and kind.schedule != "pairs":
+        found += [Size(f"{kind.size} {near}, shift {t:+}", near, options, shift=t) for t in SHIFTS[preset]]
+    return found
+
+
+def models(kind: Kind) -> dict[str, Looped]:
+    """The model with all of its symmetry, and those with less."""
+    full = Looped(schedule=kind.schedule, symmetry=kind.symmetry, state_dim=kind.state_dim)
+    if kind.schedule == "grid":  # without a translation, its two steps would see different numbers
+        return {" + ".join(kind.symmetry): full}
+    found = {
+        " + ".join(kind.symmetry): full,
+        "scale": Looped(schedule=kind.schedule, symmetry=("scale",)),
+        "no symmetry": Looped(schedule=kind.schedule, symmetry=()),
+        "scale, wide state": Looped(schedule=kind.schedule, symmetry=("scale",), state_dim=4),
+    }
+    if kind.state_dim > 1:
+        found = {"scale, wide state": full, "no symmetry": Looped(schedule=kind.schedule, symmetry=(), state_dim=4)}
+    return found
+
+
+@register
+class LengthScale(Study):
+    name = "length-scale"
+    question = "Does a model that was trained on eight numbers answer for thousands of them?"
+    answers = "one step past"
+    view = RelativeErrors(axis="size", sizes=sizes)
+    tasks = tuple(KINDS)
+    seeds = {"smoke": 2, "quick": 1, "paper": 10}
+    cost = {"smoke": "seconds", "quick": "2 min per task, 2 cores", "paper": "hours, 2 cores"}
+    notes = (
+        "Figures are the RMS of the error over the RMS of the answers, shifts left out of both. Models are trained on "
+        "sizes up to 8 (graphs and tables of 6) and numbers in [−2, 2] (weights and costs in [0, 2]).",
+        "The schedule is given. What schedule and symmetry leave open is learned: four slopes for sort, two for min, "
+        "max and shortest paths, four for widest paths and tables, two factors for sum.",
+        "Small sizes are trained in one pass: whatever block is complete after an iteration has a target. For scan, "
+        "pairs and grid that is a target after every iteration; only bitonic has iterations without one.",
+    )
+
+    def cases(self, task: str, preset: str) -> list[Case]:
+        kind = KINDS[task]
+        trained = {kind.size: kind.trained_at, "blocks": True}
+        whole = {kind.size: kind.trained_at, "blocks": False}
+        found = []
+        for arm, model in models(kind).items():
+            trial = Trial(
+                task=kind.trained_on or task,
+                model=model,
+                data=Data(samples=BATCH[preset] * 10, batch=BATCH[preset], options=trained, fresh=True),
+                optimiser=Optimiser(steps=STEPS[preset], lr=3e-3, schedule="cosine"),
+                evaluation=Evaluation(samples=64, sets=[TestSet("validation", whole)]),
+            )
+            found.append(Case(task=task, arm=arm, trial=trial))
+        return found
