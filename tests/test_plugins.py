@@ -96,6 +96,8 @@ def fresh(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     """A folder to work in; what a test registers and imports is forgotten after it."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    for name in [name for name in sys.modules if name.startswith(plugins.PREFIX)]:  # of other tests
+        monkeypatch.delitem(sys.modules, name)
     held: list[dict[str, Any]] = [tasks.REGISTRY, studies.REGISTRY, library.PROGRAMS]
     before, modules = [dict(registry) for registry in held], set(sys.modules)
     plugins._offered.cache_clear()

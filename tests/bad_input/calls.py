@@ -140,6 +140,10 @@ class Silent(engine.Reporter):
         return None
 
 
+def looped() -> Any:
+    return nn.LoopedPositionalTransformer(symmetry=("scale", "shift"), hidden_dim=4)
+
+
 X = torch.zeros(2, 4, 1)
 TOKENS = torch.zeros(2, 3, dtype=torch.int64)
 CHARACTERS, EIGHT = torch.zeros(2, 90, dtype=torch.int64), torch.zeros(2, 8)
@@ -189,6 +193,13 @@ CALLS: dict[str, Callable[[], Arguments]] = {
         ("nn.MixedPositional", "nn.MixedPositionalTransformer", "nn.MixedStandard", "nn.MixedStandardTransformer"),
         lambda: dict(MIXED),
     ),
+    "nn.Action": lambda: {"rows": ((1,), (1,), (1,))},
+    "nn.Action.from_json": lambda: {"self": nn.Action, "text": '[["1"], ["1"], ["1"]]'},
+    **dict.fromkeys(("nn.Looped", "nn.LoopedPositionalTransformer"), lambda: {"hidden_dim": 4}),
+    "nn.LoopedPositionalTransformer.forward": lambda: {"self": looped(), "x": X},
+    "nn.LoopedPositionalTransformer.check": lambda: {"self": looped(), "inputs": (X,)},
+    "nn.LoopedPositionalTransformer.trace": lambda: {"self": looped(), "inputs": (X,)},
+    "nn.LoopedPositionalTransformer.attention": lambda: {"self": looped(), "length": 3},
     "nn.AnyModule": lambda: {"factory": "torch.nn:Linear"},
     **dict.fromkeys(("nn.GPTArchitecture", "nn.GPT"), lambda: {"length": 4, "embed_dim": 4, "heads": 2, "layers": 1}),
     **dict.fromkeys(("nn.FullyConnected", "nn.FullyConnectedNetwork"), lambda: {"length": 6, "dim": 2, "widths": (3,)}),

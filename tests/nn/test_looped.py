@@ -176,9 +176,9 @@ def test_attention_as_matrices_is_what_the_heads_read(schedule):
     attention = made.attention(6)
     torch.testing.assert_close(attention.sum(-1), torch.ones(attention.shape[:-1]).to(attention))
     state = draw(1, 6, 1)
-    for matrices, (after, _) in zip(attention, made.iterations(state), strict=True):
+    for matrices, (after, _) in zip(attention, made._iterations(state), strict=True):
         heads = (matrices.double() @ state[0] - state[0]).squeeze(-1).T
-        torch.testing.assert_close(state + made.mlp(heads)[None], after, rtol=0, atol=1e-6)
+        torch.testing.assert_close(state + made._mlp(heads)[None], after, rtol=0, atol=1e-6)
         state = after
 
 
@@ -232,7 +232,7 @@ def test_slopes_are_those_of_a_step_and_others_have_none():
     for role in (0, 1):
         up, down = made.slopes()[role].tolist()
         torch.testing.assert_close(
-            made.step(values, 0, role).flatten().tolist(), [5 + 3 * up, 5 + down], rtol=1e-12, atol=1e-12
+            made._step(values, 0, role).flatten().tolist(), [5 + 3 * up, 5 + down], rtol=1e-12, atol=1e-12
         )
     with pytest.raises(PosattnError, match="sees one number and no bias"):
         model(schedule="scan", symmetry=("scale",)).slopes()

@@ -28,6 +28,7 @@ from posattn import (
 from posattn.nn import (
     ExactPositionalTransformer,
     FullyConnectedNetwork,
+    LoopedPositionalTransformer,
     RandomPlacesTransformer,
     SelectorTransformer,
     model_of,
@@ -55,6 +56,7 @@ MODELS: list[Callable[[], Any]] = [
     lambda: MixedStandardTransformer(**MIXED),
     lambda: SelectorTransformer(length=4, dim=1, encoding="near-orthogonal", encoding_dim=70, deviation=1.0),
     lambda: FullyConnectedNetwork(length=4, dim=1, widths=(6, 5)),
+    lambda: LoopedPositionalTransformer(symmetry=("scale",), state_dim=2),
 ]
 
 

@@ -11,7 +11,7 @@ partners, whose rows sum to 1, minus the node's own number. The input enters as 
 decoder in between would break f(x + t) = f(x) + t.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
@@ -26,7 +26,9 @@ from posattn.checks import choice, keep_whole, whole
 from posattn.errors import PosattnError, require
 from posattn.nn.architecture import Architecture
 from posattn.nn.initial_weights import Init, linear_init
+from posattn.nn.looped_step import chunked, combined, sloped_step
 from posattn.nn.module import Model, values_known
+from posattn.nn.module import Step as Trace
 from posattn.nn.schedules import SCHEDULES, Schedule, sequence_reads
 from posattn.nn.symmetry import Action, checked_symmetry
 
@@ -160,20 +162,36 @@ class LoopedPositionalTransformer(Model[Looped]):
 
     def build(self, architecture: Looped) -> None:
         self.kinds = [(action.invariants, action.carrier) for action in architecture.actions]
+        self.wiring, self.sloped = architecture.wiring, architecture.sloped
         first = architecture.parameters()
         self.logits = nn.Parameter(torch.empty(first["logits"].shape))
         shapes = [first[f"layer{place}_weight"].shape for place in range(architecture.mlp_layers)]
         self.layers = nn.ModuleList(nn.Linear(into, out, bias=architecture.bias) for into, out in shapes)
+        self.answer = nn.Identity()
         if architecture.state_dim > 1:
             self.encoder = nn.Linear(architecture.wiring.in_dim, architecture.state_dim - 1, bias=False)
             self.decoder = nn.Linear(architecture.state_dim - 1, 1, bias=False)
 
     def parts(self) -> list[tuple[str, str | None]]:
-        return []
+        return [("answer", None)]
+
+    @torch.no_grad()
+    def trace(self, *inputs: Tensor, **options: Tensor) -> list[Trace]:
+        """The state after every iteration, with the attention that led there for schedules of sequences."""
+        last = super().trace(*inputs, **options)
+        (x,) = inputs
+        shown = self.attention(x.shape[1]) if self.architecture.schedule in ("scan", "bitonic") else None
+        return [
+            *(
+                Trace(f"iteration {number}", state, None if shown is None else shown[number - 1])
+                for number, (state, _) in enumerate(self._iterations(x), 1)
+            ),
+            *last,
+        ]
 
     def check(self, *inputs: Tensor) -> None:
         super().check(*inputs)
-        (x,), wiring = inputs, self.architecture.wiring
+        (x,), wiring = inputs, self.wiring
         if x.dim() != 3 or x.shape[2] != wiring.in_dim or x.shape[1] < 1:
             raise PosattnError(
                 f"the input has shape {tuple(x.shape)}: the model takes (batch, length, {wiring.in_dim}), with at "
@@ -190,54 +208,42 @@ class LoopedPositionalTransformer(Model[Looped]):
     ) -> Float[Tensor, "batch length answers"]:
         """The answer of every node; `every`: the answers after each iteration that completes some blocks."""
         self.check(x)
+        checks.switch("every", every)
         found, last = [], None
-        for state, complete in self.iterations(x):
+        for state, complete in self._iterations(x):
             last = state
             if every and complete:
                 found.append(self._left(state))
         if every and found:
             return torch.cat(found, dim=-1)
-        return self._answered(self._left(self._entered(x) if last is None else last))
+        return self.answer(self._answered(self._left(self._entered(x) if last is None else last)))
 
-    def iterations(self, x: Float[Tensor, "batch length in_dim"]) -> Iterator[tuple[Tensor, bool]]:
+    def _iterations(self, x: Float[Tensor, "batch length in_dim"]) -> Iterator[tuple[Tensor, bool]]:
         """The state after every iteration, and whether it completes some blocks."""
-        sloped = self.architecture.sloped and not torch.is_grad_enabled()
-        step = _Chunked(
-            self._sloped(self.slopes()) if sloped else self.step, len(self.kinds), self.architecture.hidden_dim
-        )
-        yield from self.architecture.wiring.iterations(self._entered(x), x, step)
+        sloped = self.sloped and not torch.is_grad_enabled()
+        step = sloped_step(self.slopes(), self.kinds, self.wiring.roles) if sloped else self._step
+        step = chunked(step, CHUNK // self.architecture.hidden_dim)
+        yield from self.wiring.iterations(self._entered(x), x, step, len(self.kinds))
 
-    def step(self, values: Tensor, kind: int, role: Tensor | int) -> Tensor:
+    def _step(self, values: Tensor, kind: int, role: Tensor | int) -> Tensor:
         """One step: numbers (batch, m, values, width) → (batch, m, width). `kind`: which of a chain."""
         invariants, carrier = self.kinds[kind]
-        seen = _combined(values, invariants)
-        first = sum(self.architecture.wiring.roles[:kind])
+        seen = combined(values, invariants)
+        first = sum(self.wiring.roles[:kind])
         shares = self.logits[role + first].softmax(-1)[..., 1:]  # the first share goes to nothing
         heads = (seen.unsqueeze(-3) * shares.unsqueeze(-1)).sum(-2).flatten(2)  # over the invariants
-        return _combined(values, (carrier,)).squeeze(2) + self.mlp(heads) if any(carrier) else self.mlp(heads)
+        return combined(values, (carrier,)).squeeze(2) + self._mlp(heads) if any(carrier) else self._mlp(heads)
 
     def slopes(self) -> Float[Tensor, "roles 2"]:
         """What the MLP answers to the invariants 1 and −1, for each role: with `sloped`, all there is to know of it."""
-        if not self.architecture.sloped:
+        if not self.sloped:
             raise PosattnError(
                 "a step has slopes where its MLP sees one number and no bias: symmetry=('scale', 'shift'), for example."
             )
         shares = self.logits.softmax(-1)[..., 1]  # roles, heads
-        return torch.stack([self.mlp(shares), self.mlp(-shares)], dim=1).squeeze(-1)
+        return torch.stack([self._mlp(shares), self._mlp(-shares)], dim=1).squeeze(-1)
 
-    def _sloped(self, slopes: Float[Tensor, "roles 2"]) -> Callable[[Tensor, int, Tensor | int], Tensor]:
-        """The same step by its slopes: fewer operations, and fewer of them round."""
-
-        def step(values: Tensor, kind: int, role: Tensor | int) -> Tensor:
-            invariants, carrier = self.kinds[kind]
-            seen = _combined(values, invariants).squeeze(2)
-            up, down = slopes[role + sum(self.architecture.wiring.roles[:kind])].unbind(-1)
-            moved = seen.relu() * up[..., None] + (-seen).relu() * down[..., None]
-            return _combined(values, (carrier,)).squeeze(2) + moved
-
-        return step
-
-    def mlp(self, seen: Tensor) -> Tensor:
+    def _mlp(self, seen: Tensor) -> Tensor:
         *hidden, last = self.layers
         for layer in hidden:
             seen = layer(seen) if self.architecture.linear else layer(seen).relu()
@@ -265,7 +271,7 @@ class LoopedPositionalTransformer(Model[Looped]):
         """
         length = whole("length", length, least=1)
         found = []
-        for partner, role in sequence_reads(self.architecture.wiring, length):
+        for partner, role in sequence_reads(self.wiring, length):
             shares = self.logits.detach()[role.to(self.logits.device)].softmax(-1)  # nodes, heads, 1 + invariants
             shift = self.architecture.translation is not None
             own, other = (shares[..., 0], shares[..., 1]) if shift else (shares[..., 1], shares[..., 2])
@@ -280,43 +286,3 @@ class LoopedPositionalTransformer(Model[Looped]):
             found.append(matrix)
         empty = self.logits.detach().new_zeros(0, self.architecture.heads, length, length)
         return torch.stack(found) if found else empty
-
-
-class _Chunked:
-    """A step over so many nodes at once that the MLP's hidden numbers stay in a cache, where no gradient is needed."""
-
-    def __init__(self, step: Callable[[Tensor, int, Tensor | int], Tensor], kinds: int, hidden_dim: int) -> None:
-        self.step, self.kinds, self.hidden_dim = step, kinds, hidden_dim
-
-    def __call__(self, values: Tensor, kind: int, role: Tensor | int) -> Tensor:
-        size = max(1, CHUNK // (self.hidden_dim * values.shape[0]))
-        if torch.is_grad_enabled() or not values_known(values) or values.shape[1] <= size:
-            return self.step(values, kind, role)
-        found = torch.empty_like(values[:, :, 0])
-        for start in range(0, values.shape[1], size):
-            part = slice(start, start + size)
-            found[:, part] = self.step(values[:, part], kind, role if isinstance(role, int) else role[part])
-        return found
-
-
-def _combined(values: Tensor, rows: tuple[Any, ...]) -> Tensor:
-    """Fixed combinations of the numbers that a step reads: (batch, m, values, width) → (batch, m, rows, width).
-
-    Sums with the factors ±1 are written out, so that nothing is rounded but the sums themselves.
-    """
-    found = []
-    for row in rows:
-        terms = [
-            values[:, :, place]
-            if factor == 1
-            else -values[:, :, place]
-            if factor == -1
-            else values[:, :, place] * float(factor)
-            for place, factor in sorted(enumerate(row), key=lambda entry: entry[1] < 0)
-            if factor
-        ]
-        total = terms[0] if terms else torch.zeros_like(values[:, :, 0])
-        for term in terms[1:]:
-            total = total + term
-        found.append(total)
-    return torch.stack(found, dim=2)

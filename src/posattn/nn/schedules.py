@@ -43,8 +43,11 @@ class Schedule(ABC):
         """Refuse a length that no input has."""
 
     @abstractmethod
-    def iterations(self, state: Tensor, x: Tensor, step: Step) -> Iterator[tuple[Tensor, bool]]:
-        """The state (batch, length, width) after every iteration, and whether some blocks are complete then."""
+    def iterations(self, state: Tensor, x: Tensor, step: Step, kinds: int = 1) -> Iterator[tuple[Tensor, bool]]:
+        """The state (batch, length, width) after every iteration, and whether some blocks are complete then.
+
+        `kinds`: how many kinds of step a chain has.
+        """
 
 
 def _two_way(translation: str | Action | None, schedule: str) -> Action:
@@ -83,7 +86,7 @@ class Scan(Schedule):
             found.append((torch.where(partner < 0, node, partner), torch.zeros_like(node)))
         return found
 
-    def iterations(self, state: Tensor, x: Tensor, step: Step) -> Iterator[tuple[Tensor, bool]]:
+    def iterations(self, state: Tensor, x: Tensor, step: Step, kinds: int = 1) -> Iterator[tuple[Tensor, bool]]:
         length = state.shape[1]
         for level in range(max(0, length - 1).bit_length()):
             apart = 1 << level
@@ -118,7 +121,7 @@ class Bitonic(Schedule):
         partners = [node ^ mask for mask, _ in self.masks(length)]
         return [(torch.where(p < length, p, node), (p < node).long()) for p in partners]
 
-    def iterations(self, state: Tensor, x: Tensor, step: Step) -> Iterator[tuple[Tensor, bool]]:
+    def iterations(self, state: Tensor, x: Tensor, step: Step, kinds: int = 1) -> Iterator[tuple[Tensor, bool]]:
         length = state.shape[1]
         node = torch.arange(length, device=state.device)
         for mask, complete in self.masks(length):
@@ -158,20 +161,24 @@ class Pairs(Schedule):
             side * side == length, f"the input has {length} numbers: 'pairs' takes n·n, one for each pair of nodes."
         )
 
-    def iterations(self, state: Tensor, x: Tensor, step: Step) -> Iterator[tuple[Tensor, bool]]:
+    def iterations(self, state: Tensor, x: Tensor, step: Step, kinds: int = 1) -> Iterator[tuple[Tensor, bool]]:
         batch, length, width = state.shape
         side = math.isqrt(length)
         for k in range(side):
             table = state.unflatten(1, (side, side))
             first = table[:, :, k : k + 1].expand(-1, -1, side, -1).reshape(batch, length, width)
             second = table[:, k : k + 1].expand(-1, side, -1, -1).reshape(batch, length, width)
-            yield (state := self._through(state, first, second, step)), True
+            state = _joined(state, first, second, step) if kinds == 1 else _chained(state, first, second, step)
+            yield state, True
 
-    def _through(self, state: Tensor, first: Tensor, second: Tensor, step: Step) -> Tensor:
-        if getattr(step, "kinds", 1) == 1:
-            return step(torch.stack([state, first, second], dim=2), 0, 0)
-        joined = step(torch.stack([first, second], dim=2), 0, 0)
-        return step(torch.stack([state, joined], dim=2), 1, 0)
+
+def _joined(state: Tensor, first: Tensor, second: Tensor, step: Step) -> Tensor:
+    return step(torch.stack([state, first, second], dim=2), 0, 0)
+
+
+def _chained(state: Tensor, first: Tensor, second: Tensor, step: Step) -> Tensor:
+    joined = step(torch.stack([first, second], dim=2), 0, 0)
+    return step(torch.stack([state, joined], dim=2), 1, 0)
 
 
 class Grid(Schedule):
@@ -200,7 +207,7 @@ class Grid(Schedule):
         side = math.isqrt(length)
         require(side * side == length, f"the input has {length} nodes: 'grid' takes n·n, a square table.")
 
-    def iterations(self, state: Tensor, x: Tensor, step: Step) -> Iterator[tuple[Tensor, bool]]:
+    def iterations(self, state: Tensor, x: Tensor, step: Step, kinds: int = 1) -> Iterator[tuple[Tensor, bool]]:
         length = x.shape[1]
         side = math.isqrt(length)
         across, above, left = x.unbind(2)

@@ -48,18 +48,24 @@ class FormulaPasses:
     def __init__(self, parameters: FlatParameters, forward: Callable[..., Tensor], task: Any) -> None:
         self.parameters, self.forward, self.task = parameters, forward, task
         options = parameters.architecture.training_options
-        self.training = mapped(parameters.architecture, options) if options else forward
+        self.training = mapped(parameters.architecture, options) if options else None
         self.notes: list[str] = []
 
     def prepare(self, chunk: int, inputs: Inputs, target: Tensor) -> None:
         pass
 
     def gradient(self, chunk: int, inputs: Inputs, target: Tensor) -> tuple[Tensor, list[Tensor | None]]:
-        prediction = self.training(self.parameters.chunks[chunk], *inputs)
+        prediction = self._trained(chunk, inputs)
         with user_code.named(f"task '{self.task.name}': loss", owner=self.task):
             loss = self.task.loss(prediction.to(self.parameters.values.dtype), target)
         leaves = [self.parameters.chunks[chunk][name] for name in self.parameters.shapes]
         return loss.detach(), list(torch.autograd.grad(loss.sum(), leaves, allow_unused=True))
+
+    def _trained(self, chunk: int, inputs: Inputs) -> Tensor:
+        """What the models answer in training."""
+        if self.training is None:
+            return self.predict(chunk, inputs)
+        return self.training(self.parameters.chunks[chunk], *inputs)
 
     def predict(self, chunk: int, inputs: Inputs) -> Tensor:
         return self.forward(self.parameters.chunks[chunk], *inputs)

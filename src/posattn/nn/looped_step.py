@@ -1,0 +1,61 @@
+"""How a step of a looped model is evaluated: sums of what it reads, in pieces that fit in a cache, or by its slopes."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from posattn.nn.module import values_known
+from posattn.nn.schedules import Step
+from posattn.nn.symmetry import Row
+
+
+def combined(values: Tensor, rows: Sequence[Row]) -> Tensor:
+    """Fixed combinations of the numbers that a step reads: (batch, m, values, width) → (batch, m, rows, width).
+
+    Sums with the factors ±1 are written out, so that nothing is rounded but the sums themselves.
+    """
+    found = []
+    for row in rows:
+        terms = [
+            values[:, :, place] if factor == 1 else values[:, :, place] * float(factor)
+            for place, factor in sorted(enumerate(row), key=lambda entry: entry[1] < 0)
+            if factor
+        ]
+        total = terms[0] if terms else torch.zeros_like(values[:, :, 0])
+        for term in terms[1:]:
+            total = total + term
+        found.append(total)
+    return torch.stack(found, dim=2)
+
+
+def chunked(step: Step, numbers: int) -> Step:
+    """The step over so many numbers at a time, where no gradient is needed."""
+
+    def in_pieces(values: Tensor, kind: int, role: Tensor | int) -> Tensor:
+        size = max(1, numbers // values.shape[0])
+        if torch.is_grad_enabled() or not values_known(values) or values.shape[1] <= size:
+            return step(values, kind, role)
+        found = torch.empty_like(values[:, :, 0])
+        for start in range(0, values.shape[1], size):
+            part = slice(start, start + size)
+            found[:, part] = step(values[:, part], kind, role if isinstance(role, int) else role[part])
+        return found
+
+    return in_pieces
+
+
+def sloped_step(slopes: Tensor, kinds: Sequence[tuple[Sequence[Row], Row]], roles: Sequence[int]) -> Step:
+    """carrier + up·relu(d) + down·relu(−d): the step of an MLP without biases that sees one number, d.
+
+    `slopes`: (up, down) for every role of every kind of step; `kinds`: the invariant and the carrier of each.
+    """
+
+    def step(values: Tensor, kind: int, role: Tensor | int) -> Tensor:
+        invariants, carrier = kinds[kind]
+        seen = combined(values, invariants).squeeze(2)
+        up, down = slopes[role + sum(roles[:kind])].unbind(-1)
+        moved = seen.relu() * up[..., None] + (-seen).relu() * down[..., None]
+        return combined(values, (carrier,)).squeeze(2) + moved
+
+    return step
