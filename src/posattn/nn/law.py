@@ -94,6 +94,7 @@ def law(model: LoopedPositionalTransformer, *, evaluated: bool = False) -> Law:
             "number, as with ('scale', 'shift'), or is linear, as with ('scale', 'linear') in a scan."
         )
     if sizes.sloped and evaluated:
+        check_finite_weights("the looped model", model.weights())
         with torch.no_grad():
             rows = model.slopes().double().tolist()
         return Law(False, tuple((Fraction(up), Fraction(down)) for up, down in rows))
