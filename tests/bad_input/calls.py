@@ -442,7 +442,11 @@ CALLS: dict[str, Callable[[], Arguments]] = {
     "theory.lipschitz.lower": lambda: {"model": small(), "starts": 1, "rounds": 1, "generator": seeded()},
     "nn.law.snap": lambda: {"value": 0.5},
     "nn.law.law": lambda: {"model": looped()},
-    "train.polish.polish": lambda: {"model": looped(), "sample": (torch.ones(2, 4, 1), torch.ones(2, 4, 2)), "steps": 1},
+    "train.polish.polish": lambda: {
+        "model": looped(),
+        "sample": (torch.ones(2, 4, 1), torch.ones(2, 4, 2)),
+        "steps": 1,
+    },
     "compile.learned_program.learned_program": lambda: {"model": minimal(), "length": 4},
     "compile.learned_program.agreement": lambda: {
         "model": minimal(),

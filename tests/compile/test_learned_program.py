@@ -1,12 +1,12 @@
-"""From slopes that are slightly off to a program that is proved, and back: the model agrees with it within its bound."""
+"""From slopes that are slightly off to a program that is proved; the model agrees with it within its bound."""
 
 import itertools
 
 import numpy as np
 import pytest
 import torch
-from looped_models import with_slopes
 
+from looped_models import with_slopes
 from posattn.compile import compile, library, run
 from posattn.compile.learned_program import agreement, learned_program
 from posattn.compile.specification import Scan, Sorted
@@ -43,9 +43,8 @@ def test_what_was_learned_is_proved_and_the_model_agrees_with_it(name: str) -> N
     x = np.random.default_rng(0).integers(-9, 10, (50, length, 1)).astype(float)
     assert (run(program, x) == oracle(x)).all()
     assert compile(program, domain=100).prove().holds
-    found = agreement(
-        model, program, bound=error_bound(model, length, rounding=True).value, generator=torch.Generator().manual_seed(0)
-    )
+    bound = error_bound(model, length, rounding=True).value
+    found = agreement(model, program, bound=bound, generator=torch.Generator().manual_seed(0))
     assert found.holds
     assert found.largest > found.bound / 100
 

@@ -1,19 +1,20 @@
 """The law of a looped model's step, against its MLP one number at a time and against the model itself."""
 
 from fractions import Fraction
+from typing import Any
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from looped_models import with_slopes
 
+from looped_models import with_slopes
 from posattn.errors import PosattnError
 from posattn.nn import LoopedPositionalTransformer
 from posattn.nn.law import SIMPLE, TOLERANCE, Law, law, snap
 
 
-def made(schedule: str, *symmetry: str, seed: int = 0, **options: int) -> LoopedPositionalTransformer:
+def made(schedule: str, *symmetry: str, seed: int = 0, **options: Any) -> LoopedPositionalTransformer:
     return LoopedPositionalTransformer(
         schedule=schedule, symmetry=symmetry, generator=torch.Generator().manual_seed(seed), **options
     )

@@ -10,9 +10,9 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from looped_models import with_slopes
 from torch import Tensor
 
+from looped_models import with_slopes
 from posattn.errors import PosattnError
 from posattn.nn import Looped, LoopedPositionalTransformer
 from posattn.nn.schedules import SCHEDULES, Schedule
@@ -34,6 +34,7 @@ DIRECTIONS: dict[str, Callable[[Tensor, torch.Generator], Tensor]] = {
     "towards": lambda d, g: d.sign(),
     "random": lambda d, g: 2.0 * torch.randint(0, 2, d.shape, generator=g) - 1,
 }
+EPSILONS = (1e-3, 0.1, 0.4)
 SHIFT, POTENTIAL = ("scale", "shift"), ("scale", "potential")
 
 
@@ -84,7 +85,7 @@ COMPARED = {
 
 
 @settings(max_examples=40, deadline=None)
-@given(st.data(), st.sampled_from(sorted(COMPARED)), st.sampled_from(sorted(DIRECTIONS)), st.sampled_from([1e-3, 0.1, 0.4]))
+@given(st.data(), st.sampled_from(sorted(COMPARED)), st.sampled_from(sorted(DIRECTIONS)), st.sampled_from(EPSILONS))
 def test_comparisons_stay_within_their_bound(data: st.DataObject, name: str, direction: str, epsilon: float) -> None:
     ideal, sizes = COMPARED[name]
     size = data.draw(st.integers(1, 4 if name == "pairs" else 17))
@@ -100,7 +101,7 @@ def test_comparisons_stay_within_their_bound(data: st.DataObject, name: str, dir
 
 
 @settings(max_examples=40, deadline=None)
-@given(st.data(), st.integers(1, 20), st.sampled_from(sorted(DIRECTIONS)), st.sampled_from([1e-3, 0.1, 0.4]))
+@given(st.data(), st.integers(1, 20), st.sampled_from(sorted(DIRECTIONS)), st.sampled_from(EPSILONS))
 def test_sums_stay_within_their_bound(data: st.DataObject, length: int, direction: str, epsilon: float) -> None:
     x = numbers(data, length)
     found = final(SCHEDULES["scan"], x, Off(epsilon, direction, ((torch.add,),), measure="sum"))
@@ -128,7 +129,8 @@ def test_all_deviations_of_a_sum_in_one_direction_attain_its_bound() -> None:
 
 def graph(seed: int, nodes: int, least: float) -> Tensor:
     draw = np.random.default_rng(seed)
-    weights = draw.uniform(least, 1, (nodes, nodes)) if seed % 2 else draw.choice([least, 1.0], (nodes, nodes), p=[0.3, 0.7])
+    shape = (nodes, nodes)
+    weights = draw.uniform(least, 1, shape) if seed % 2 else draw.choice([least, 1.0], shape, p=[0.3, 0.7])
     return torch.from_numpy(weights * (1 - np.eye(nodes))).reshape(1, -1, 1)
 
 
@@ -139,7 +141,8 @@ def shortest(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     for i, j in itertools.permutations(range(nodes), 2):
         between = [k for k in range(nodes) if k not in (i, j)]
         paths = [(i, *p, j) for c in range(nodes - 1) for p in itertools.permutations(between, c)]
-        length[i, j], edges[i, j] = min((sum(weights[a, b] for a, b in itertools.pairwise(p)), len(p) - 1) for p in paths)
+        costs = [(sum(weights[a, b] for a, b in itertools.pairwise(p)), len(p) - 1) for p in paths]
+        length[i, j], edges[i, j] = min(costs)
     return length, edges
 
 
@@ -229,7 +232,8 @@ def test_computed_numbers_stay_within_the_bound_with_rounding(schedule: str, dty
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float32], ids=str)
 def test_computed_sums_stay_within_the_bound_with_rounding(dtype: torch.dtype) -> None:
-    model = LoopedPositionalTransformer(symmetry=("scale", "linear"), hidden_dim=8, generator=torch.Generator().manual_seed(0))
+    seeded = torch.Generator().manual_seed(0)
+    model = LoopedPositionalTransformer(symmetry=("scale", "linear"), hidden_dim=8, generator=seeded)
     with torch.no_grad():  # make its factors 1 and 1: the last layer maps both hidden numbers of s and o to 1
         shares = model.logits.softmax(-1)[0, :, 1:].double()
         before = model.layers[1].weight.double() @ model.layers[0].weight.double() @ shares  # type: ignore[operator]

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+
 from command_line import runner
 from looped_models import with_slopes
-
 from posattn.errors import PosattnError
 from posattn.nn import LoopedPositionalTransformer, PositionalTransformer
 from posattn.theory import looped_report
@@ -28,8 +28,8 @@ MODELS = {
 
 @pytest.mark.parametrize("name", MODELS)
 def test_what_is_measured_is_below_what_is_proved_and_above_0(name: str) -> None:
-    *made, size = MODELS[name]
-    found = {fact: value for fact, (value, _) in about_looped(with_slopes(*made), size).items()}
+    schedule, symmetry, slopes, size = MODELS[name]
+    found = {fact: value for fact, (value, _) in about_looped(with_slopes(schedule, symmetry, slopes), size).items()}
     measured, proved, rounded = (found[fact] for fact in ("measured", "proved", "proved with rounding"))
     assert isinstance(measured, float)
     assert isinstance(proved, float)
@@ -37,14 +37,15 @@ def test_what_is_measured_is_below_what_is_proved_and_above_0(name: str) -> None
     assert 1e-5 < measured <= proved <= rounded
 
 
-def test_the_measured_error_is_that_of_sorting(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_measured_error_is_that_of_sorting() -> None:
     """Against NumPy: the same inputs, sorted."""
     model = with_slopes(*MODELS["bitonic"][:3])
-    x = 2 * torch.rand(looped_report.SAMPLES, 37, 1, generator=torch.Generator().manual_seed(5), dtype=torch.float64) - 1
+    seeded = torch.Generator().manual_seed(5)
+    x = 2 * torch.rand(looped_report.SAMPLES, 37, 1, generator=seeded, dtype=torch.float64) - 1
     with torch.no_grad():
         off = np.abs(model(x).numpy() - np.sort(x.numpy(), axis=1)).max((1, 2))
-    half = np.ptp(x.numpy(), axis=(1, 2)) / 2
-    assert measure(model, 37, generator=torch.Generator().manual_seed(5)) == pytest.approx((off / half).max(), rel=1e-12)
+    share = (off / (np.ptp(x.numpy(), axis=(1, 2)) / 2)).max()
+    assert measure(model, 37, generator=torch.Generator().manual_seed(5)) == pytest.approx(share, rel=1e-12)
 
 
 def test_a_right_step_has_no_error_but_rounding() -> None:

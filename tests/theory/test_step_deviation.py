@@ -1,6 +1,7 @@
 """The largest deviation of a step that sees two numbers, against dense sampling and closed forms."""
 
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from posattn.theory.step_deviation import largest_deviation
 ORACLES = {"min": np.minimum, "max": np.maximum, "sum": np.add}
 
 
-def made(schedule: str = "scan", *symmetry: str, seed: int = 0, **options: int) -> LoopedPositionalTransformer:
+def made(schedule: str = "scan", *symmetry: str, seed: int = 0, **options: Any) -> LoopedPositionalTransformer:
     return LoopedPositionalTransformer(
         schedule=schedule, symmetry=symmetry or ("scale",), generator=torch.Generator().manual_seed(seed), **options
     ).double()

@@ -4,9 +4,9 @@ import copy
 
 import pytest
 import torch
-from looped_models import with_slopes
 from torch import Tensor
 
+from looped_models import with_slopes
 from posattn.errors import PosattnError
 from posattn.nn import LoopedPositionalTransformer
 from posattn.nn.law import law

@@ -67,7 +67,7 @@ def print_bounds(
     The bound's hidden constants are not public, so its terms are for comparing models with each other; the Lipschitz
     bounds need no unknown constant. Of a looped model: the law of its step, and the largest error of any input.
 
-    Examples: posattn bounds runs/3f2a…/weights.safetensors --samples 30000; posattn bounds sort.safetensors --length 65536
+    Examples: posattn bounds runs/3f2a…/weights.safetensors; posattn bounds looped.safetensors --length 65536
     """
     from posattn import plugins
     from posattn.nn import load

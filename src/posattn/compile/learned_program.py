@@ -1,7 +1,7 @@
 """From what a looped model has learned to a program that can be proved.
 
-The slopes of its step, snapped to simple fractions (`posattn.nn.law`), are a local function; the schedule says who reads
-whom. Together they are a program at any length, and its specification is what the model was to learn:
+The slopes of its step, snapped to simple fractions (`posattn.nn.law`), are a local function; the schedule says who
+reads whom. Together they are a program at any length, and its specification is what the model was to learn:
 
     scan, the smaller or larger of two     Scan("min"), Scan("max")
     scan, self + partner                   Scan("sum")
@@ -33,7 +33,7 @@ from posattn.compile.rounds import Round, reads
 from posattn.compile.specification import Computes, Scan, Sorted, Specification
 from posattn.errors import PosattnError, require
 from posattn.nn import LoopedPositionalTransformer
-from posattn.nn.law import law
+from posattn.nn.law import check_looped, law
 
 #: (up, down) of a step that takes the smaller, or the larger, of two numbers.
 MIN, MAX = (0, -1), (1, 0)
@@ -157,6 +157,7 @@ def agreement(
     Differences are shares of max|x|, of Σ|x| for sums, and for paths of D_ij·(largest weight)/(smallest weight), as
     `bound` is, which is `error_bound(model, length, rounding=True).value`. The program runs in float64.
     """
+    check_looped(model)
     instance("program", program, Program, fix="pass what learned_program(model, length) gives")
     wanted_program = learned_program(model, _size(model, program.length))
     require(

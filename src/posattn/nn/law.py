@@ -19,7 +19,7 @@ from fractions import Fraction
 
 import torch
 
-from posattn.checks import instance
+from posattn.checks import instance, switch
 from posattn.errors import PosattnError, require
 from posattn.nn.looped import LoopedPositionalTransformer
 from posattn.nn.weights import check_finite_weights
@@ -62,8 +62,9 @@ class Law:
         first, second = pair
         if self.linear:
             return f"role {role}: {first}·self + {second}·partner"
-        known = {(0, -1): "the smaller of two", (1, 0): "the larger of two"}
-        return f"role {role}: {known.get((first, second), f'carrier + {first}·relu(d) + {second}·relu(−d)')}"
+        if pair in ((0, -1), (1, 0)):
+            return f"role {role}: the {'larger' if first else 'smaller'} of two"
+        return f"role {role}: carrier + {first}·relu(d) + {second}·relu(−d)"
 
 
 def snap(value: Fraction) -> Fraction:
@@ -86,7 +87,7 @@ def law(model: LoopedPositionalTransformer, *, evaluated: bool = False) -> Law:
     `evaluated`: of the step as inference evaluates it, by slopes that its own arithmetic has rounded once.
     """
     check_looped(model)
-    sizes = model.architecture
+    sizes, evaluated = model.architecture, switch("evaluated", evaluated)
     two = not sizes.sloped and sizes.linear and sizes.state_dim == 1 and len(sizes.actions[0].invariants) == 2
     if not sizes.sloped and not two:
         raise PosattnError(
@@ -100,9 +101,7 @@ def law(model: LoopedPositionalTransformer, *, evaluated: bool = False) -> Law:
         return Law(False, tuple((Fraction(up), Fraction(down)) for up, down in rows))
     exact = ExactStep(model, evaluated=evaluated)
     inputs = ((1, 0), (0, 1)) if two else ((1,), (-1,))
-    found = tuple(
-        (exact.answer(inputs[0], role), exact.answer(inputs[1], role)) for role in range(len(exact.shares))
-    )
+    found = tuple((exact.answer(inputs[0], role), exact.answer(inputs[1], role)) for role in range(len(exact.shares)))
     return Law(two, found)
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import torch
 
-from posattn.checks import real, whole
+from posattn.checks import instance, real, switch, whole
 from posattn.errors import require
 from posattn.nn import Looped, LoopedPositionalTransformer
 from posattn.nn.law import Law, check_looped, law
@@ -45,6 +45,7 @@ def steps(sizes: Looped, size: int) -> int:
     >>> steps(Looped(schedule="bitonic", symmetry=("scale", "shift")), 65_536)
     136
     """
+    instance("sizes", sizes, Looped, fix="pass model.architecture")
     size = whole("size", size, least=1)
     levels = (size - 1).bit_length()
     return {
@@ -168,7 +169,7 @@ def error_bound(model: LoopedPositionalTransformer, size: int, *, rounding: bool
     """
     check_looped(model)
     sizes, count = model.architecture, steps(model.architecture, size)
-    unit = torch.finfo(next(model.parameters()).dtype).eps / 2 if rounding else 0.0
+    unit = torch.finfo(next(model.parameters()).dtype).eps / 2 if switch("rounding", rounding) else 0.0
     if rounding and sizes.reads == "median":
         count += 1  # the mean of two rounds less than a step does
     if not sizes.sloped:
@@ -177,15 +178,16 @@ def error_bound(model: LoopedPositionalTransformer, size: int, *, rounding: bool
     epsilon, target = _above(found), str(found)
     if sizes.translation == "shift":
         _check_between(found)
-        return Bound(
-            compare_bound(epsilon, count, unit=unit), "max|x|" if rounding else "(max x − min x)/2", count, epsilon, target
-        )
-    require(sizes.translation == "potential", "bounds are for the symmetries 'shift' and 'potential', not for an Action.")
+        of = "max|x|" if rounding else "(max x − min x)/2"
+        return Bound(compare_bound(epsilon, count, unit=unit), of, count, epsilon, target)
+    require(
+        sizes.translation == "potential",
+        f"symmetry={sizes.symmetry!r:.60}: bounds are for 'shift' and 'potential', not for other actions.",
+    )
     if sizes.schedule == "grid":
         _check_between(found)
-        return Bound(
-            grid_bound(epsilon, size, unit=unit), "the largest cost, for costs of at least 0", count, epsilon, target
-        )
+        of = "the largest cost, for costs of at least 0"
+        return Bound(grid_bound(epsilon, size, unit=unit), of, count, epsilon, target)
     require(
         found.snapped == ((0, -1),),
         f"the step is nearest to “{found}”, not to the smaller of D_ij and D_ik + D_kj. Train it longer.",

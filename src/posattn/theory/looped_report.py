@@ -22,12 +22,14 @@ Facts = dict[str, tuple[str | float | None, str]]
 
 
 def about_looped(model: LoopedPositionalTransformer, size: int) -> Facts:
-    """The law, ε, the bound at a size in real arithmetic and with rounding, and the measured error where it is cheap."""
+    """The law, ε, the bound at a size in real arithmetic and with rounding, and the measured error up to some size."""
     check_looped(model)
     sizes = model.architecture
     proved, rounded = error_bound(model, size), error_bound(model, size, rounding=True)
     dtype = str(next(model.parameters()).dtype).removeprefix("torch.")
-    facts: Facts = {"model": (sizes.schedule, f"symmetry {', '.join(sizes.symmetry)}; {dtype}; size {size:,}")}
+    facts: Facts = {
+        "model": (sizes.schedule, f"symmetry {', '.join(map(str, sizes.symmetry))}; {dtype}; size {size:,}")
+    }
     if sizes.sloped or sizes.linear:
         facts |= _law_facts(law(model))
     nearest = "simple fractions" if sizes.sloped else "of min, max and sum"

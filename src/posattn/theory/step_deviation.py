@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 
-from posattn.checks import choice, whole
+from posattn.checks import choice, switch, whole
 from posattn.errors import require
 from posattn.nn import LoopedPositionalTransformer
 from posattn.nn.law import ExactStep, check_looped
@@ -40,7 +40,7 @@ def largest_deviation(
     """The largest |f(s, o) − target(s, o)|. `evaluated`: with shares of attention as the model's own dtype has them."""
     check_two_numbers(model)
     wanted = TARGETS[choice("target", target, TARGETS)]
-    exact = ExactStep(model, evaluated=evaluated)
+    exact = ExactStep(model, evaluated=switch("evaluated", evaluated))
     role = whole("role", role, least=0)
     require(role < len(exact.shares), f"role={role}: the model has {len(exact.shares)}, counted from 0.")
     maps = exact.maps(role)

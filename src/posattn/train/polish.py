@@ -1,9 +1,9 @@
 """The last digits of a looped model, by Levenberg and Marquardt's method in float64.
 
-Adam ends near ε = 1e-6, since its steps and float32 are no finer. The step has a few numbers to get right and exact
-answers exist, so Newton-like steps end where rounding does: with residuals r(θ) = answers − targets and their Jacobian J,
+Adam stops at some ε that its step size and float32 set. The step has a few numbers to get right and exact answers
+exist, so Newton-like steps end where rounding does. With residuals r(θ) = answers − targets and their Jacobian J,
 
-    θ ← θ − Jᵀ(J·Jᵀ + λI)⁻¹ r        = −(Jᵀ·J + λI)⁻¹ Jᵀr, whichever matrix is smaller
+    θ ← θ − (Jᵀ·J + λI)⁻¹·Jᵀ·r = θ − Jᵀ·(J·Jᵀ + λI)⁻¹·r        by whichever matrix is smaller,
 
 and λ falls tenfold after a step that lowers Σr², and grows tenfold, with the step undone, after one that does not.
 Many weights lead to one step; λ keeps θ near where it was among them.
