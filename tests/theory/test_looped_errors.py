@@ -230,6 +230,15 @@ def test_computed_numbers_stay_within_the_bound_with_rounding(schedule: str, dty
         assert error > 10 * error_bound(model, length).epsilon
 
 
+def test_the_rounding_of_one_step_is_within_its_bound_and_not_far_from_it() -> None:
+    model = with_slopes("scan", SHIFT, [(0.0, -1.0)]).to(torch.bfloat16)
+    x = torch.randn(100_000, 2, 1, generator=torch.Generator().manual_seed(0)).to(torch.bfloat16)
+    with torch.no_grad():
+        error = (model(x).double() - x.double().cummin(1).values).abs().amax((1, 2)) / x.double().abs().amax((1, 2))
+    bound = error_bound(model, 2, rounding=True).value
+    assert bound / 6 <= float(error.max()) <= bound
+
+
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float32], ids=str)
 def test_computed_sums_stay_within_the_bound_with_rounding(dtype: torch.dtype) -> None:
     seeded = torch.Generator().manual_seed(0)

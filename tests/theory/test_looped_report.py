@@ -48,6 +48,18 @@ def test_the_measured_error_is_that_of_sorting() -> None:
     assert measure(model, 37, generator=torch.Generator().manual_seed(5)) == pytest.approx(share, rel=1e-12)
 
 
+def test_the_median_is_measured_against_the_mean_of_the_two_in_the_middle() -> None:
+    made = with_slopes(*MODELS["bitonic"][:3])
+    model = LoopedPositionalTransformer(schedule="bitonic", symmetry=SHIFT, reads="median", hidden_dim=4, mlp_layers=2)
+    model.double().load_state_dict(made.state_dict())
+    seeded = torch.Generator().manual_seed(5)
+    x = 2 * torch.rand(looped_report.SAMPLES, 10, 1, generator=seeded, dtype=torch.float64) - 1
+    with torch.no_grad():
+        off = np.abs(model(x)[:, 0, 0].numpy() - np.median(x.numpy(), axis=(1, 2)))
+    share = (off / (np.ptp(x.numpy(), axis=(1, 2)) / 2)).max()
+    assert measure(model, 10, generator=torch.Generator().manual_seed(5)) == pytest.approx(share, rel=1e-9)
+
+
 def test_a_right_step_has_no_error_but_rounding() -> None:
     for schedule, symmetry, slopes, size in MODELS.values():
         right = with_slopes(schedule, symmetry, [[float(round(slope)) for slope in row] for row in slopes])

@@ -57,6 +57,25 @@ def test_a_step_that_is_the_minimum_deviates_from_it_by_nothing_and_from_the_oth
     assert largest_deviation(model, "sum").per_sum == Fraction(1)  # |max| at (1, 0)
 
 
+@pytest.mark.parametrize("layers", [2, 3])
+def test_a_deviation_between_the_axes_and_the_diagonals_is_found(layers: int) -> None:
+    """s + o and a hat, relu(o − s/4) − 2·relu(o − s/2) + relu(o − 3s/4), which is 0 but for o/s in (1/4, 3/4).
+
+    With three layers the first one holds relu(±s) and relu(±o), and the rays of the hat are found in the second.
+    """
+    rows = torch.tensor([[1, 1], [-1, -1], [-0.25, 1], [-0.5, 1], [-0.75, 1]], dtype=torch.float64)
+    model = made(hidden_dim=5, heads=2, mlp_layers=layers)
+    big = 1e3
+    model.logits.data = torch.tensor([[[-big, 0.0, -big], [-big, -big, 0.0]]], dtype=torch.float64)
+    signs = torch.tensor([[1, 0], [-1, 0], [0, 1], [0, -1], [0, 0]], dtype=torch.float64)
+    maps = [rows] if layers == 2 else [signs, rows @ signs.T]
+    for layer, weight in zip(model.layers, [*maps, torch.tensor([[1, -1, 1, -2, 1]]).double()], strict=True):
+        layer.weight.data = weight
+    found = largest_deviation(model, "sum")
+    assert found.per_largest == Fraction(1, 4)  # at (2, 1)
+    assert found.per_sum == Fraction(1, 6)
+
+
 def test_a_linear_step_deviates_from_the_sum_by_its_factors() -> None:
     model = made("scan", "scale", "linear", seed=4)
     ((a, b),) = law(model).factors
