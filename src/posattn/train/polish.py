@@ -33,8 +33,8 @@ def polish(
     """The model in float64, with weights that fit a sample until the error stops falling, or for so many steps.
 
     `sample`: inputs (batch, length, in_dim) and what `model(x, every=True)` should answer to them, with NaN for
-    answers that count for nothing. Compute both in float64: the model gets no more digits than its targets have. A dozen
-    inputs of length 8 are enough. The model that was passed stays as it is.
+    answers that count for nothing. Compute both in float64: the model gets no more digits than its targets have. A
+    dozen inputs of length 8 are enough. The model that was passed stays as it is.
     """
     instance("model", model, LoopedPositionalTransformer, fix="pass a looped model, as posattn.load(file) gives it")
     steps = whole("steps", steps, least=1)
