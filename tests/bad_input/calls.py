@@ -56,6 +56,19 @@ def small(name: str = "PositionalTransformer") -> Any:
     return model(name, **SMALL)
 
 
+def looped() -> Any:
+    return model("LoopedPositionalTransformer", symmetry=("scale", "shift"))
+
+
+@cache
+def minimal() -> Any:
+    """A looped model whose step is the smaller of two numbers."""
+    made = nn.LoopedPositionalTransformer(symmetry=("scale", "shift"), heads=1, hidden_dim=2, mlp_layers=2)
+    weights = {"logits": torch.zeros(1, 1, 2), "layers.0.weight": torch.tensor([[1.0], [-1.0]])}
+    made.load_state_dict({**weights, "layers.1.weight": torch.tensor([[0.0, -2.0]])})
+    return made
+
+
 @cache
 def sorter() -> compiler.Compiled:
     return compiler.compile(library.get("sort", 4), domain=10.0)
@@ -451,6 +464,35 @@ CALLS: dict[str, Callable[[], Arguments]] = {
     "theory.homogeneity.interval": lambda: {"values": torch.ones(3), "confidence": 0.9},
     "theory.lipschitz.upper": lambda: {"model": small()},
     "theory.lipschitz.lower": lambda: {"model": small(), "starts": 1, "rounds": 1, "generator": seeded()},
+    "nn.law.snap": lambda: {"value": 0.5},
+    "nn.law.law": lambda: {"model": looped()},
+    "train.polish.polish": lambda: {
+        "model": looped(),
+        "sample": (torch.ones(2, 4, 1), torch.ones(2, 4, 2)),
+        "steps": 1,
+    },
+    "compile.learned_program.learned_program": lambda: {"model": minimal(), "length": 4},
+    "compile.learned_program.agreement": lambda: {
+        "model": minimal(),
+        "program": compiler.learned_program.learned_program(minimal(), 4),
+        "bound": 1.0,
+        "samples": 2,
+        "generator": seeded(),
+    },
+    "theory.looped_errors.steps": lambda: {"sizes": nn.Looped(), "size": 4},
+    "theory.looped_errors.compare_bound": lambda: {"epsilon": 0.1, "steps": 3, "unit": 0.1},
+    "theory.looped_errors.size_bound": lambda: {"epsilon": 0.1, "steps": 3},
+    "theory.looped_errors.sum_bound": lambda: {"epsilon": 0.1, "steps": 3},
+    "theory.looped_errors.grid_bound": lambda: {"epsilon": 0.1, "side": 3, "unit": 0.1},
+    "theory.looped_errors.path_bound": lambda: {"epsilon": 0.1, "nodes": 3, "unit": 0.1},
+    "theory.looped_errors.error_bound": lambda: {"model": minimal(), "size": 4},
+    "theory.looped_report.about_looped": lambda: {"model": minimal(), "size": 4},
+    "theory.looped_report.measure": lambda: {"model": minimal(), "size": 4, "generator": seeded()},
+    "theory.step_deviation.largest_deviation": lambda: {
+        "model": model("LoopedPositionalTransformer", schedule="bitonic"),
+        "target": "min",
+        "role": 1,
+    },
     "theory.norms.spectral_norm": lambda: {"weight": torch.eye(3)},
     "theory.norms.column_norm": lambda: {"weight": torch.eye(3)},
     "theory.norms.norms": lambda: dict(WEIGHTS),

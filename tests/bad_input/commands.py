@@ -86,6 +86,7 @@ EXTRA: dict[tuple[str, str], list[str]] = {
     ("trace", "values"): ["x", "nan", "1:2", "inf"],
     ("run-model", "values"): ["x", "nan", "1:2", "99999"],
     ("bounds", "delta"): ["0", "1"],
+    ("bounds", "length"): ["0", "-1", "4"],
     ("bounds", "constant"): ["0", "-1"],
     ("score", "scales"): ["0", "-1"],
     ("bounds", "scales"): ["0", "-1"],

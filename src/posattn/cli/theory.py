@@ -56,15 +56,18 @@ def print_bounds(
         str | None, typer.Option(help="For a homogeneous model: a task to predict its error on, at other scales.")
     ] = None,
     scales: Annotated[list[float] | None, typer.Option("--scale", help="A scale c for --task; repeatable.")] = None,
+    length: Annotated[
+        int | None, typer.Option(help="For a looped model: the length, or the side of a graph or table.", max=LARGEST)
+    ] = None,
     plugin: Plugin = None,
     as_json: Json = False,
 ) -> None:
     """What theory says about a saved model: norms, the terms of Theorem 6.1, and Lipschitz bounds.
 
     The bound's hidden constants are not public, so its terms are for comparing models with each other; the Lipschitz
-    bounds need no unknown constant.
+    bounds need no unknown constant. Of a looped model: the law of its step, and the largest error of any input.
 
-    Example: posattn bounds runs/3f2a…/weights.safetensors --samples 30000
+    Examples: posattn bounds runs/3f2a…/weights.safetensors; posattn bounds looped.safetensors --length 65536
     """
     from posattn import plugins
     from posattn.nn import load
@@ -76,9 +79,11 @@ def print_bounds(
             f"--scale {scales[0]:g}: errors at a scale are those on a task. Add --task, or leave it out."
         )
     found = report.about(
-        load(file), samples=samples, delta=delta, constant=constant, task=task, scales=tuple(scales or (2.0, 5.0, 10.0))
-    )
-    _check_constant(constant, {name: value for name, (value, _) in found.items()})
+        load(file), samples=samples, delta=delta, constant=constant, task=task, length=length,
+        scales=tuple(scales or (2.0, 5.0, 10.0)),
+    )  # fmt: skip
+    if length is None:
+        _check_constant(constant, {name: value for name, (value, _) in found.items()})
     if as_json:
         print(json.dumps(plain(found)))
         return

@@ -13,7 +13,7 @@ should compute; `interpreter` runs one as written; `lowering` turns it into weig
 draws programs and traces them.
 """
 
-from posattn.compile import specification
+from posattn.compile import learned_program, specification
 from posattn.compile.certificate import Certificate
 from posattn.compile.compiled import Compiled, compile, load
 from posattn.compile.expressions import (
@@ -59,6 +59,7 @@ __all__ = [
     "exchange",
     "floor_divide",
     "gate",
+    "learned_program",
     "library",
     "load",
     "maximum",

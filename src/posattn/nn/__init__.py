@@ -1,5 +1,6 @@
 """The models: what a forward pass is. Start reading at `posattn.nn.positional`."""
 
+from posattn.nn import law
 from posattn.nn.ablations import ABLATIONS, ablation
 from posattn.nn.any_module import AnyModule
 from posattn.nn.architecture import Architecture, from_json
@@ -51,6 +52,7 @@ __all__ = [
     "Step",
     "ablation",
     "from_json",
+    "law",
     "load",
     "model_of",
     "to_onnx",

@@ -1,5 +1,25 @@
 """What theory promises: bounds and closed-form dynamics, one file per result."""
 
-from posattn.theory import bounds, homogeneity, lipschitz, norms, report, selection
+from posattn.theory import (
+    bounds,
+    homogeneity,
+    lipschitz,
+    looped_errors,
+    looped_report,
+    norms,
+    report,
+    selection,
+    step_deviation,
+)
 
-__all__ = ["bounds", "homogeneity", "lipschitz", "norms", "report", "selection"]
+__all__ = [
+    "bounds",
+    "homogeneity",
+    "lipschitz",
+    "looped_errors",
+    "looped_report",
+    "norms",
+    "report",
+    "selection",
+    "step_deviation",
+]

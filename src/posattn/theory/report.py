@@ -6,12 +6,10 @@ import torch
 
 from posattn import checks
 from posattn.errors import PosattnError, require
-from posattn.nn import Model, PositionalTransformer, StandardTransformer
+from posattn.nn import LoopedPositionalTransformer, Model, PositionalTransformer, StandardTransformer
 from posattn.nn.weights import check_finite_weights
 from posattn.theory import bounds, homogeneity, lipschitz
-
-#: Name → (value, meaning). None: there is no such number.
-Facts = dict[str, tuple[str | float | None, str]]
+from posattn.theory.looped_report import Facts, about_looped
 
 MEANINGS = {
     "heads": "H",
@@ -37,14 +35,24 @@ def about(
     constant: float = 1.0,
     task: str | None = None,
     scales: tuple[float, ...] = (),
+    length: int | None = None,
 ) -> Facts:
-    """Norms, the terms of the bound, Lipschitz bounds and, with a task, errors at other scales."""
+    """Norms, the terms of the bound, Lipschitz bounds and, with a task, errors at other scales.
+
+    Of a looped model: the law of its step and the largest error at a length, which is the side for graphs and tables.
+    """
     checks.instance("model", model, Model, fix="pass a model, as posattn.load(file) gives it")
     if task is not None:
         checks.choice("task that scales with its input", task, homogeneity.TASKS)
     numbers = isinstance(scales, (tuple, list)) and all(homogeneity.redraw_factor(scale) for scale in scales)
     require(numbers, f"scales={scales!r}: give a tuple of numbers, as (2.0, 5.0).")
     check_finite_weights(f"the {model.architecture.kind} model", model.weights())
+    if isinstance(model, LoopedPositionalTransformer):
+        require(length is not None, "a looped model works at every length: name one, as --length 1024 (length=1024).")
+        require(task is None, f"--task {task}: errors at other scales follow for homogeneous positional models alone.")
+        assert length is not None
+        return about_looped(model, length)
+    require(length is None, f"--length {length}: bounds at any length are those of looped models. Leave it out.")
     found = bounds.terms(model, samples=samples, delta=delta, constant=constant)
     facts: Facts = {"model": (found.architecture, f"m = {samples}, δ = {delta:g}, c = {constant:g}, other constants 1")}
     for field in fields(found):

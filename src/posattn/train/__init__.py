@@ -1,5 +1,6 @@
 """How a model is learned: `Trial` says everything about one run, `Fleet` trains many as one program."""
 
+from posattn.train import polish
 from posattn.train.fleet import fleet_of_one as alone
 from posattn.train.fleet.checkpoint import Checkpoints
 from posattn.train.fleet.evaluate import Score
@@ -24,5 +25,6 @@ __all__ = [
     "TestSet",
     "Trial",
     "execute",
+    "polish",
     "shape_key",
 ]

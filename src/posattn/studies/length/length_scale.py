@@ -10,7 +10,6 @@ numbers in [−2, 2]. The schedule is given; what is learned are the few numbers
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from posattn.nn import Looped
 from posattn.studies.core.case import Case
@@ -36,7 +35,6 @@ class Kind:
             "paper": (8, 64, 1024, 16_384, 65_536),
         }
     )
-    options: dict[str, Any] = field(default_factory=dict)
 
     @property
     def shifts(self) -> bool:
@@ -122,7 +120,7 @@ class LengthScale(Study):
                 task=kind.trained_on or task,
                 model=model,
                 data=Data(samples=BATCH[preset] * 10, batch=BATCH[preset], options=trained, fresh=True),
-                optimiser=Optimiser(steps=STEPS[preset], lr=3e-3, schedule="cosine"),
+                optimiser=Optimiser(steps=STEPS[preset], lr=1e-2, schedule="cosine"),
                 evaluation=Evaluation(samples=64, sets=[TestSet("validation", whole)]),
             )
             found.append(Case(task=task, arm=arm, trial=trial))

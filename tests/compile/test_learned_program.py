@@ -1,0 +1,91 @@
+"""From slopes that are slightly off to a program that is proved; the model agrees with it within its bound."""
+
+import itertools
+
+import numpy as np
+import pytest
+import torch
+
+from looped_models import with_slopes
+from posattn.compile import compile, library, run
+from posattn.compile.learned_program import agreement, learned_program
+from posattn.compile.specification import Scan, Sorted
+from posattn.errors import PosattnError
+from posattn.nn import LoopedPositionalTransformer
+from posattn.theory.looped_errors import error_bound
+
+SHIFT, POTENTIAL = ("scale", "shift"), ("scale", "potential")
+MIN, MAX = (1e-4, -1 + 2e-4), (1 - 1e-4, -2e-4)
+
+
+def adding() -> LoopedPositionalTransformer:
+    """Nearly self + partner: one head for each number, whose share is nearly 1."""
+    model = LoopedPositionalTransformer(symmetry=("scale", "linear"), hidden_dim=2, mlp_layers=2).double()
+    model.logits.data = torch.tensor([[[-9.0, 0.0, -9.0], [-9.0, -9.0, 0.0]]], dtype=torch.float64)
+    model.layers[0].weight.data = torch.eye(2, dtype=torch.float64)
+    model.layers[1].weight.data = torch.ones(1, 2, dtype=torch.float64)
+    return model
+
+
+LEARNED = {
+    "min": (with_slopes("scan", SHIFT, [MIN]), 7, Scan("min"), lambda x: np.minimum.accumulate(x, 1)),
+    "max": (with_slopes("scan", SHIFT, [MAX]), 8, Scan("max"), lambda x: np.maximum.accumulate(x, 1)),
+    "sum": (adding(), 5, Scan("sum"), lambda x: np.cumsum(x, 1)),
+    "sort": (with_slopes("bitonic", SHIFT, [MIN, MAX]), 7, Sorted(), lambda x: np.sort(x, 1)),
+}
+
+
+@pytest.mark.parametrize("name", LEARNED)
+def test_what_was_learned_is_proved_and_the_model_agrees_with_it(name: str) -> None:
+    model, length, specification, oracle = LEARNED[name]
+    program = learned_program(model, length)
+    assert program.specification == specification
+    x = np.random.default_rng(0).integers(-9, 10, (50, length, 1)).astype(float)
+    assert (run(program, x) == oracle(x)).all()
+    assert compile(program, domain=100).prove().holds
+    bound = error_bound(model, length, rounding=True).value
+    found = agreement(model, program, bound=bound, generator=torch.Generator().manual_seed(0))
+    assert found.holds
+    assert found.largest > found.bound / 100
+
+
+def test_paths_are_proved_to_be_the_shortest_of_all() -> None:
+    model, nodes = with_slopes("pairs", POTENTIAL, [MIN]), 4
+    program = learned_program(model, nodes)
+    weights = np.random.default_rng(1).integers(0, 20, (1, nodes, nodes)).astype(float)
+    found = run(program, weights.reshape(1, -1, 1)).reshape(nodes, nodes)
+    for i, j in itertools.permutations(range(nodes), 2):
+        between = [k for k in range(nodes) if k not in (i, j)]
+        paths = [(i, *p, j) for count in range(nodes - 1) for p in itertools.permutations(between, count)]
+        assert found[i, j] == min(sum(weights[0, a, b] for a, b in itertools.pairwise(p)) for p in paths)
+    assert compile(learned_program(model, 3), domain=100).prove().holds
+    bound = error_bound(model, nodes, rounding=True).value
+    assert agreement(model, program, bound=bound, generator=torch.Generator().manual_seed(0)).holds
+
+
+def test_a_model_that_is_further_off_than_the_bound_is_seen() -> None:
+    model = with_slopes("bitonic", SHIFT, [MIN, (1 - 5e-3, 0.0)])
+    program = learned_program(model, 7)
+    claimed = error_bound(LEARNED["sort"][0], 7, rounding=True).value
+    assert not agreement(model, program, bound=claimed, generator=torch.Generator().manual_seed(0)).holds
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        with_slopes("scan", SHIFT, [(0.5, -0.5)]),
+        with_slopes("bitonic", SHIFT, [MAX, MIN]),
+        with_slopes("grid", POTENTIAL, [MIN, MIN]),
+    ],
+    ids=["an average", "descending", "a table"],
+)
+def test_a_step_without_a_specification_is_refused(model: LoopedPositionalTransformer) -> None:
+    with pytest.raises(PosattnError, match="no program with a specification"):
+        learned_program(model, 4)
+
+
+def test_a_program_of_another_step_and_a_large_graph_are_refused() -> None:
+    with pytest.raises(PosattnError, match="not the one that the model has learned"):
+        agreement(LEARNED["min"][0], library.get("cummax", 8), bound=1.0, generator=torch.Generator())
+    with pytest.raises(PosattnError, match="at most 5 nodes"):
+        learned_program(with_slopes("pairs", POTENTIAL, [MIN]), 6)
