@@ -153,10 +153,6 @@ class Silent(engine.Reporter):
         return None
 
 
-def looped() -> Any:
-    return nn.LoopedPositionalTransformer(symmetry=("scale", "shift"), hidden_dim=4)
-
-
 X = torch.zeros(2, 4, 1)
 TOKENS = torch.zeros(2, 3, dtype=torch.int64)
 CHARACTERS, EIGHT = torch.zeros(2, 90, dtype=torch.int64), torch.zeros(2, 8)

@@ -33,7 +33,9 @@ def exact(*slopes: tuple[float, float], **options) -> LoopedPositionalTransforme
         weights["layer0_weight"][role, 2 * role], weights["layer0_weight"][role, 2 * role + 1] = 1.0, -1.0
         weights["layer1_weight"][2 * role, 0], weights["layer1_weight"][2 * role + 1, 0] = up, down
     weights["logits"][..., 1] = torch.where(torch.eye(roles).bool(), 800.0, -800.0).double()
-    return model_of(made.architecture, weights)
+    found = model_of(made.architecture, weights)
+    assert isinstance(found, LoopedPositionalTransformer)
+    return found
 
 
 def draw(*shape: int, seed: int = 1) -> torch.Tensor:

@@ -66,7 +66,7 @@ class Off:
 
 def final(schedule: Schedule, x: Tensor, step: Any) -> Tensor:
     state = x[..., :1]
-    for found, _ in schedule.iterations(state, x, step):
+    for found, _ in schedule.iterations(state, x, step, getattr(step, "kinds", 1)):
         state = found
     return state
 

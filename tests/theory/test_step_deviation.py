@@ -27,7 +27,7 @@ def sampled(model: LoopedPositionalTransformer, target: str, role: int, count: i
     s, o = np.cos(angle), np.sin(angle)
     with torch.no_grad():
         values = torch.from_numpy(np.stack([s, o], 1))[None, :, :, None]
-        answer = model.step(values, 0, torch.full((count,), role)).flatten().numpy()
+        answer = model._step(values, 0, torch.full((count,), role)).flatten().numpy()
     off = np.abs(answer - ORACLES[target](s, o))
     return (off / np.maximum(abs(s), abs(o))).max(), (off / (abs(s) + abs(o))).max()
 

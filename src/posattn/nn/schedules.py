@@ -43,7 +43,7 @@ class Schedule(ABC):
         """Refuse a length that no input has."""
 
     @abstractmethod
-    def iterations(self, state: Tensor, x: Tensor, step: Step, kinds: int = 1) -> Iterator[tuple[Tensor, bool]]:
+    def iterations(self, state: Tensor, x: Tensor, step: Step, kinds: int) -> Iterator[tuple[Tensor, bool]]:
         """The state (batch, length, width) after every iteration, and whether some blocks are complete then.
 
         `kinds`: how many kinds of step a chain has.
@@ -86,7 +86,7 @@ class Scan(Schedule):
             found.append((torch.where(partner < 0, node, partner), torch.zeros_like(node)))
         return found
 
-    def iterations(self, state: Tensor, x: Tensor, step: Step, kinds: int = 1) -> Iterator[tuple[Tensor, bool]]:
+    def iterations(self, state: Tensor, x: Tensor, step: Step, kinds: int) -> Iterator[tuple[Tensor, bool]]:
         length = state.shape[1]
         for level in range(max(0, length - 1).bit_length()):
             apart = 1 << level
@@ -121,7 +121,7 @@ class Bitonic(Schedule):
         partners = [node ^ mask for mask, _ in self.masks(length)]
         return [(torch.where(p < length, p, node), (p < node).long()) for p in partners]
 
-    def iterations(self, state: Tensor, x: Tensor, step: Step, kinds: int = 1) -> Iterator[tuple[Tensor, bool]]:
+    def iterations(self, state: Tensor, x: Tensor, step: Step, kinds: int) -> Iterator[tuple[Tensor, bool]]:
         length = state.shape[1]
         node = torch.arange(length, device=state.device)
         for mask, complete in self.masks(length):
@@ -161,7 +161,7 @@ class Pairs(Schedule):
             side * side == length, f"the input has {length} numbers: 'pairs' takes n·n, one for each pair of nodes."
         )
 
-    def iterations(self, state: Tensor, x: Tensor, step: Step, kinds: int = 1) -> Iterator[tuple[Tensor, bool]]:
+    def iterations(self, state: Tensor, x: Tensor, step: Step, kinds: int) -> Iterator[tuple[Tensor, bool]]:
         batch, length, width = state.shape
         side = math.isqrt(length)
         for k in range(side):
@@ -207,7 +207,7 @@ class Grid(Schedule):
         side = math.isqrt(length)
         require(side * side == length, f"the input has {length} nodes: 'grid' takes n·n, a square table.")
 
-    def iterations(self, state: Tensor, x: Tensor, step: Step, kinds: int = 1) -> Iterator[tuple[Tensor, bool]]:
+    def iterations(self, state: Tensor, x: Tensor, step: Step, kinds: int) -> Iterator[tuple[Tensor, bool]]:
         length = x.shape[1]
         side = math.isqrt(length)
         across, above, left = x.unbind(2)

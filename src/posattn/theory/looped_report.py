@@ -94,7 +94,7 @@ def _simple(model: LoopedPositionalTransformer, proved: Bound, x: Tensor) -> Ten
     sizes = model.architecture
     step = _SimpleStep(model) if sizes.sloped else _named(proved.target.split(", "))
     state = x[..., :1]
-    for found, _ in sizes.wiring.iterations(state, x, step):
+    for found, _ in sizes.wiring.iterations(state, x, step, len(sizes.actions)):
         state = found
     if sizes.reads == "all":
         return state
