@@ -4,7 +4,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from posattn.tasks.base import Task
-from posattn.tasks.scoring import check_scored, known_squared_error, solved
+from posattn.tasks.scoring import check_scored, known_squared_error, solved, squared_error
 
 
 class NodewiseTask(Task):
@@ -22,7 +22,8 @@ class NodewiseTask(Task):
     ) -> Float[Tensor, "*replicas"]:
         """Mean squared error over samples, nodes and channels, without targets that are NaN."""
         check_scored(self.name, prediction, target, axes=3)
-        return known_squared_error(prediction, target, axes=3)
+        score = squared_error if target.shape[-1] == 1 else known_squared_error  # one channel is known everywhere
+        return score(prediction, target, axes=3)
 
     def metric(
         self,

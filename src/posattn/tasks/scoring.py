@@ -23,9 +23,7 @@ def squared_error(prediction: Float[Tensor, "..."], target: Float[Tensor, "..."]
 def known_squared_error(
     prediction: Float[Tensor, "..."], target: Float[Tensor, "..."], *, axes: int
 ) -> Float[Tensor, "..."]:
-    """The same without targets that are NaN. They occur where the last axis has several channels."""
-    if target.shape[-1] == 1:
-        return squared_error(prediction, target, axes=axes)
+    """The same without targets that are NaN."""
     known = ~target.isnan()
     error = torch.where(known, prediction - target, 0.0)  # a prediction that is NaN stays one
     return error.square().sum(dim=_last(axes)) / known.sum(dim=_last(axes))

@@ -1,6 +1,8 @@
 """The independent checker: it agrees with the prover, stands alone, and refuses what does not stand."""
 
 import ast
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -27,6 +29,20 @@ def test_it_has_at_most_300_lines_of_120_columns():
     lines = SOURCE.read_text(encoding="utf-8").splitlines()
     assert len(lines) <= 300
     assert max(map(len, lines)) <= 120
+
+
+@pytest.mark.parametrize("arguments", [[], ["one", "two"]])
+def test_it_takes_one_file(arguments):
+    ended = subprocess.run([sys.executable, SOURCE, *arguments], capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (2, "usage: checker FILE\n", "")
+
+
+def test_without_z3_it_says_so():
+    code = "import runpy, sys; sys.modules['z3'] = None; runpy.run_path(sys.argv[1], run_name='__main__')"
+    ended = subprocess.run([sys.executable, "-c", code, SOURCE, "FILE"], capture_output=True, text=True, check=False)
+    assert ended.returncode == 2
+    assert "z3" in ended.stdout + ended.stderr
+    assert "Traceback" not in ended.stderr
 
 
 def test_it_imports_nothing_of_posattn():

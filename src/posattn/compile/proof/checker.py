@@ -297,4 +297,4 @@ def main(path: str) -> int:
         code, said = 2, f"'{path}' is not a compiled model that can be read: {type(error).__name__}: {error}"
     print(said)
     return code
-if __name__ == "__main__": sys.exit(main(*sys.argv[1:2] or [""]))
+if __name__ == "__main__": sys.exit(main(sys.argv[1]) if len(sys.argv) == 2 else print("usage: checker FILE") or 2)

@@ -72,7 +72,7 @@ def _key(trial: Trial, task: Any) -> Key:
         name: (options, trial.optimiser.steps * data.batch)
         for name, options in (lengths or {"data": data.options}).items()
     }
-    trained = set(drawn)
+    trained = set(drawn) if trial.model.training_options else ()
     for one in sorted(trial.test_sets, key=lambda one: one.name):
         drawn[f"test set '{one.name}'"] = (one.options, evaluation.samples)
     shapes = []

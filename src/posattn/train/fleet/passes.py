@@ -55,17 +55,14 @@ class FormulaPasses:
         pass
 
     def gradient(self, chunk: int, inputs: Inputs, target: Tensor) -> tuple[Tensor, list[Tensor | None]]:
-        prediction = self._trained(chunk, inputs)
+        if self.training is None:
+            prediction = self.predict(chunk, inputs)
+        else:
+            prediction = self.training(self.parameters.chunks[chunk], *inputs)
         with user_code.named(f"task '{self.task.name}': loss", owner=self.task):
             loss = self.task.loss(prediction.to(self.parameters.values.dtype), target)
         leaves = [self.parameters.chunks[chunk][name] for name in self.parameters.shapes]
         return loss.detach(), list(torch.autograd.grad(loss.sum(), leaves, allow_unused=True))
-
-    def _trained(self, chunk: int, inputs: Inputs) -> Tensor:
-        """What the models answer in training."""
-        if self.training is None:
-            return self.predict(chunk, inputs)
-        return self.training(self.parameters.chunks[chunk], *inputs)
 
     def predict(self, chunk: int, inputs: Inputs) -> Tensor:
         return self.forward(self.parameters.chunks[chunk], *inputs)
