@@ -13,7 +13,7 @@ from posattn import engine, published, studies
 from posattn.report import figures, table
 from posattn.studies.core import results
 from posattn.studies.core.views import Derived, ThroughTraining
-from posattn.studies.length.relative_errors import RelativeErrors
+from posattn.studies.length.relative_errors import POLISHED, RelativeErrors
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +62,11 @@ def test_smoke_preset_gives_a_finite_figure_for_every_case_set_and_seed(name, fo
     view = found.study.view
     named: list[Any] = [(case, view.figures if isinstance(view, Derived) else case.placed()) for case in found.cases]
     if isinstance(view, RelativeErrors):
-        named = [(case, [size.name for size in view.sizes(case.task, "smoke")]) for case in found.cases]
+        named = [
+            (case, [size.name + end for size in view.sizes(case.task, "smoke") for end in ("", POLISHED)[: 1 + again]])
+            for case in found.cases
+            for again in [view.polishes(case)]
+        ]
     groups = {(case.task, case.arm, case.x, name) for case, names in named for name in names}
     assert len(found.points) == len(groups)
     for point in found.points:

@@ -45,10 +45,10 @@ GRAPHS = {"smoke": (6, 9), "quick": (6, 16, 64), "paper": (6, 16, 64, 256)}
 TABLES = {"smoke": (6, 9), "quick": (6, 32, 128), "paper": (6, 32, 128, 512)}
 SHIFTED, LINEAR, MOVED = ("scale", "shift"), ("scale", "linear"), ("scale", "potential")
 KINDS = {
-    "sort": Kind(schedule="bitonic", symmetry=SHIFTED),
-    "whole-median": Kind(schedule="bitonic", symmetry=SHIFTED, trained_on="sort"),
     "min": Kind(schedule="scan", symmetry=SHIFTED),
     "max": Kind(schedule="scan", symmetry=SHIFTED),
+    "sort": Kind(schedule="bitonic", symmetry=SHIFTED),
+    "whole-median": Kind(schedule="bitonic", symmetry=SHIFTED, trained_on="sort"),
     "sum": Kind(schedule="scan", symmetry=LINEAR),
     "max-subarray": Kind(schedule="scan", symmetry=("scale",), state_dim=4),
     "all-pairs": Kind(schedule="pairs", symmetry=MOVED, size="nodes", trained_at=6, tested=GRAPHS),
@@ -57,6 +57,7 @@ KINDS = {
     "edit-distance": Kind(schedule="grid", symmetry=MOVED, trained_at=6, tested=TABLES),
     "warping": Kind(schedule="grid", symmetry=MOVED, trained_at=6, tested=TABLES),
 }
+HIDDEN = {"smoke": 8, "quick": 32, "paper": 32}
 STEPS = {"smoke": 10, "quick": 1500, "paper": 4000}
 BATCH = {"smoke": 8, "quick": 128, "paper": 128}
 SCALES = {"smoke": (10,), "quick": (10, 1000), "paper": (10, 100, 1000)}
@@ -76,20 +77,28 @@ def sizes(task: str, preset: str) -> Sequence[Size]:
     return found
 
 
-def models(kind: Kind) -> dict[str, Looped]:
+def full_symmetry(task: str) -> str | None:
+    """The arm with all of a task's symmetry; none where that leaves more than a step of one number."""
+    kind = KINDS[task]
+    return " + ".join(kind.symmetry) if kind.state_dim == 1 else None
+
+
+def models(kind: Kind, hidden_dim: int = 32) -> dict[str, Looped]:
     """The model with all of its symmetry, and those with less."""
-    full = Looped(schedule=kind.schedule, symmetry=kind.symmetry, state_dim=kind.state_dim)
-    if kind.schedule == "grid":  # without a translation, its two steps would see different numbers
-        return {" + ".join(kind.symmetry): full}
-    found = {
-        " + ".join(kind.symmetry): full,
-        "scale": Looped(schedule=kind.schedule, symmetry=("scale",)),
-        "no symmetry": Looped(schedule=kind.schedule, symmetry=()),
-        "scale, wide state": Looped(schedule=kind.schedule, symmetry=("scale",), state_dim=4),
-    }
+
+    def looped(symmetry: tuple[str, ...], state_dim: int) -> Looped:
+        return Looped(schedule=kind.schedule, symmetry=symmetry, state_dim=state_dim, hidden_dim=hidden_dim)
+
     if kind.state_dim > 1:
-        found = {"scale, wide state": full, "no symmetry": Looped(schedule=kind.schedule, symmetry=(), state_dim=4)}
-    return found
+        return {"scale, wide state": looped(kind.symmetry, kind.state_dim), "no symmetry": looped((), kind.state_dim)}
+    full = {" + ".join(kind.symmetry): looped(kind.symmetry, 1)}
+    if kind.schedule == "grid":  # without a translation, its two steps would see different numbers
+        return full
+    return full | {
+        "scale": looped(("scale",), 1),
+        "no symmetry": looped((), 1),
+        "scale, wide state": looped(("scale",), 4),
+    }
 
 
 @register
@@ -97,7 +106,7 @@ class LengthScale(Study):
     name = "length-scale"
     question = "Does a model that was trained on eight numbers answer for thousands of them?"
     answers = "one step past"
-    view = RelativeErrors(axis="size", sizes=sizes)
+    view = RelativeErrors(axis="size", sizes=sizes, polishes=lambda case: case.arm == full_symmetry(case.task))
     tasks = tuple(KINDS)
     seeds = {"smoke": 2, "quick": 1, "paper": 10}
     cost = {"smoke": "seconds", "quick": "2 min per task, 2 cores", "paper": "hours, 2 cores"}
@@ -115,7 +124,7 @@ class LengthScale(Study):
         trained = {kind.size: kind.trained_at, "blocks": True}
         whole = {kind.size: kind.trained_at, "blocks": False}
         found = []
-        for arm, model in models(kind).items():
+        for arm, model in models(kind, HIDDEN[preset]).items():
             trial = Trial(
                 task=kind.trained_on or task,
                 model=model,

@@ -20,8 +20,14 @@ from posattn.studies.core.case import Case
 from posattn.studies.core.points import Finished, Picture, Point, by_panel, over_places
 from posattn.studies.core.views import View
 from posattn.tasks.scoring import relative_rms
+from posattn.train import Trial
+from posattn.train.polish import polish
 from posattn.train.random_streams import stream
 from posattn.version import __version__
+
+#: What the name of an arm ends in whose models were polished, and how many samples that takes.
+POLISHED = ", polished"
+SAMPLES = 24
 
 
 class Size(NamedTuple):
@@ -39,10 +45,12 @@ class Size(NamedTuple):
 class RelativeErrors(View):
     """The relative RMS error over sizes; scales and shifts that are not 1 and 0 stand in tables alone.
 
-    `sizes` gives those of a task at a preset.
+    `sizes` gives those of a task at a preset. `polishes` names the arms whose models are shown a second time, after
+    least squares in float64.
     """
 
     sizes: Callable[[str, str], Sequence[Size]]
+    polishes: Callable[[Case], bool]
 
     def points(self, study: str, preset: str, finished: Iterable[Finished]) -> list[Point]:
         found = []
@@ -52,10 +60,12 @@ class RelativeErrors(View):
                 self._kept(study, preset, one.case, sizes, folder, seed)
                 for folder, seed in zip(one.folders, one.seeds, strict=True)
             ]
-            for size in sizes:
-                ours = tuple(float(figures[size.name]) for figures in derived)
-                drawn = (size.scale, size.shift) == (1.0, 0.0)
-                found.append(Point(one.case.task, one.case.arm, size.name, size.x, ours, (), one.seeds, drawn=drawn))
+            for polished in (False, True) if self.polishes(one.case) else (False,):
+                arm = one.case.arm + (POLISHED if polished else "")
+                for size in sizes:
+                    ours = tuple(float(figures[size.name + (POLISHED if polished else "")]) for figures in derived)
+                    drawn = (size.scale, size.shift) == (1.0, 0.0)
+                    found.append(Point(one.case.task, arm, size.name, size.x, ours, (), one.seeds, drawn=drawn))
         return found
 
     def _kept(
@@ -65,10 +75,15 @@ class RelativeErrors(View):
         path = folder / f"figures-{study}-{case.task}-{preset}.json"
         with suppress(OSError, ValueError, KeyError, TypeError, RecursionError):  # missing or damaged: derived again
             held = json.loads(path.read_bytes())
-            if held["version"] == __version__ and set(held["figures"]) == {size.name for size in sizes}:
+            again = [size.name + POLISHED for size in sizes] if self.polishes(case) else []
+            if held["version"] == __version__ and set(held["figures"]) == {*(size.name for size in sizes), *again}:
                 return held["figures"]
-        model = answering(load(folder / "weights.safetensors"), case.task)
+        trained = load(folder / "weights.safetensors")
+        model = answering(trained, case.task)
         found = {size.name: relative_error(model, case.task, size, seed=seed) for size in sizes}
+        if self.polishes(case):
+            model = answering(polished_by(trained, case, seed=seed), case.task)
+            found |= {size.name + POLISHED: relative_error(model, case.task, size, seed=seed) for size in sizes}
         write_whole(path, json.dumps({"version": __version__, "figures": found}).encode())
         return found
 
@@ -77,6 +92,14 @@ class RelativeErrors(View):
             over_places(panel, shown, axis=self.axis, measure="relative error", by_test_set=False, log=True)
             for panel, shown in by_panel(points).items()
         ]
+
+
+def polished_by(model: Any, case: Case, *, seed: int) -> Any:
+    """The model after least squares in float64, on samples of the kind it was trained on."""
+    assert isinstance(case.trial, Trial)
+    generator = stream(seed, "samples to polish on")
+    task = tasks.get(case.trial.task)
+    return polish(model, task.sample(SAMPLES, **case.trial.data.options, generator=generator, dtype=torch.float64))
 
 
 def answering(model: Any, task: str) -> Any:
