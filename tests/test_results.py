@@ -92,7 +92,10 @@ STORES = {
     "small-standard": ("store.tar.xz", 48),
 }
 #: Folders with the store and the rows of one study, and that study; those of `selection` and `khop` have several.
-ROWS = {name: name for name in ("ablation", "accuracy", "encodings", "ood-scale", "rotary", "small-standard")}
+ROWS = {
+    name: name
+    for name in ("ablation", "accuracy", "encodings", "ood-scale", "rotary", "sample-complexity", "small-standard")
+}
 ROWS |= {"khop-tanh": "khop-depth"}
 
 
@@ -315,6 +318,24 @@ def test_rotary_attention_beside_the_published_figures(studied):
     of_positional = {task: far[task] / scale[task, "positional", "c=10"].median for task in TASKS}
     assert of_positional["min"] == min(of_positional.values()) == pytest.approx(240, rel=0.02)
     assert of_positional["sort"] == max(of_positional.values()) == pytest.approx(670, rel=0.02)
+
+
+def test_sample_complexity_beside_the_published_figures(tmp_path):
+    found = results.results(
+        "sample-complexity", unpacked(RESULTS / "sample-complexity" / "store.tar.xz", tmp_path)
+    ).points
+    points = {(point.task, f"{int(point.x):,}", point.test_set): point for point in found}
+    shown = list(table("sample-complexity"))
+    assert len(points) == 2 * len(shown) == 30
+    for task, samples, cells in shown:
+        for test_set, (ours, published, ratio) in (("validation", cells[:3]), ("c=3", cells[3:])):
+            point = points[task, samples, test_set]
+            assert len(point.ours) == 3
+            assert shows(ours, point.ours)
+            assert shows(published, point.published)
+            assert read(ratio) == pytest.approx(point.ratio, abs=0.0051)
+    off = [key for key, point in points.items() if not 1 / 3 < point.ratio < 3]
+    assert sorted(off) == [("sort", "5,000", "c=3"), ("sort", "5,000", "validation")]
 
 
 def test_accuracies_on_the_page_are_those_of_the_store_and_the_models_keep_their_order(tmp_path):
