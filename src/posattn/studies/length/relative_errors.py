@@ -25,9 +25,10 @@ from posattn.train.polish import polish
 from posattn.train.random_streams import stream
 from posattn.version import __version__
 
-#: What the name of an arm ends in whose models were polished, and how many samples that takes.
+#: What the name of an arm ends in whose models were polished.
 POLISHED = ", polished"
-SAMPLES = 24
+#: Numbers that polishing looks at, about: a few hundred answers for a dozen numbers to learn.
+NUMBERS = 192
 
 
 class Size(NamedTuple):
@@ -97,9 +98,11 @@ class RelativeErrors(View):
 def polished_by(model: Any, case: Case, *, seed: int) -> Any:
     """The model after least squares in float64, on samples of the kind it was trained on."""
     assert isinstance(case.trial, Trial)
-    generator = stream(seed, "samples to polish on")
+    generator, options = stream(seed, "samples to polish on"), case.trial.data.options
     task = tasks.get(case.trial.task)
-    return polish(model, task.sample(SAMPLES, **case.trial.data.options, generator=generator, dtype=torch.float64))
+    nodes = task.sample(1, **options, generator=generator)[0].shape[1]
+    count = max(4, NUMBERS // nodes)
+    return polish(model, task.sample(count, **options, generator=generator, dtype=torch.float64))
 
 
 def answering(model: Any, task: str) -> Any:
