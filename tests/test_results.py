@@ -94,7 +94,16 @@ STORES = {
 #: Folders with the store and the rows of one study, and that study; those of `selection` and `khop` have several.
 ROWS = {
     name: name
-    for name in ("ablation", "accuracy", "encodings", "ood-scale", "rotary", "sample-complexity", "small-standard")
+    for name in (
+        "ablation",
+        "accuracy",
+        "encodings",
+        "length-scale",
+        "ood-scale",
+        "rotary",
+        "sample-complexity",
+        "small-standard",
+    )
 }
 ROWS |= {"khop-tanh": "khop-depth"}
 
@@ -336,6 +345,25 @@ def test_sample_complexity_beside_the_published_figures(tmp_path):
             assert read(ratio) == pytest.approx(point.ratio, abs=0.0051)
     off = [key for key, point in points.items() if point.ratio is None or not 1 / 3 < point.ratio < 3]
     assert sorted(off) == [("sort", "5,000", "c=3"), ("sort", "5,000", "validation")]
+
+
+def test_errors_of_looped_models_on_their_page_are_those_of_the_rows():
+    page = (RESULTS.parent / "symmetry.md").read_text(encoding="utf-8")
+    found = defaultdict(list)
+    for row in rows("length-scale"):
+        found[row["task"], row["test_set"].split(" ")[1], row["arm"].endswith(", polished")].append(float(row["value"]))
+    table = page.split("## What was run")[1].split("## ")[0]
+    lines = [line for line in table.splitlines() if line.startswith("|")][2:]
+    assert len(lines) == 14
+    task = ""
+    for line in lines:
+        name, size, *cells = (cell.strip() for cell in line.split("|")[1:-1])
+        task = name or task
+        length = size.split(" ")[0].replace(",", "")
+        rough, polished = found[task, length, False], found[task, length, True]
+        assert len(rough) == len(polished) == 10
+        wanted = (statistics.median(rough), max(rough), max(polished))
+        assert [float(cell) for cell in cells] == [pytest.approx(value, rel=0.051) for value in wanted]
 
 
 def test_accuracies_on_the_page_are_those_of_the_store_and_the_models_keep_their_order(tmp_path):
