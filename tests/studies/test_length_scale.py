@@ -8,8 +8,8 @@ import torch
 
 from posattn import engine, nn, studies, tasks
 from posattn.studies.core import results
-from posattn.studies.length.length_scale import KINDS, full_symmetry, models, sizes
-from posattn.studies.length.relative_errors import POLISHED, Size, answering, polished_by, relative_error
+from posattn.studies.length.length_scale import KINDS, polished, sizes
+from posattn.studies.length.relative_errors import POLISHED, Size, answering, polished_on, relative_error
 from posattn.train import Trial
 from posattn.train.random_streams import stream
 
@@ -44,9 +44,9 @@ def test_a_figure_is_the_rms_of_the_error_over_that_of_the_answers(trained):
 
 def test_a_model_that_was_hardly_trained_is_exact_after_polishing(trained):
     _, found = trained
-    polished = [point for point in found.points if point.arm.endswith(POLISHED)]
-    assert len(polished) == len(sizes("min", "smoke"))
-    assert max(value for point in polished for value in point.ours) < 1e-12
+    points = [point for point in found.points if point.arm.endswith(POLISHED)]
+    assert len(points) == len(sizes("min", "smoke"))
+    assert max(value for point in points for value in point.ours) < 1e-12
 
 
 def test_figures_are_kept_beside_the_scores(trained, monkeypatch):
@@ -60,14 +60,17 @@ def test_figures_are_kept_beside_the_scores(trained, monkeypatch):
 def test_one_that_sorts_knows_the_median():
     model = nn.LoopedPositionalTransformer(schedule="bitonic", symmetry=("scale", "shift")).double()
     case = studies.get("length-scale").cases("whole-median", "smoke")[0]
-    made = answering(polished_by(model, case, seed=0), "whole-median")
+    samples = polished(case)
+    assert samples is not None
+    made = answering(polished_on(model, samples, seed=0), "whole-median")
     assert relative_error(made, "whole-median", Size("n", 33, {"length": 33}), seed=0) < 1e-12
 
 
 def test_every_task_has_a_model_with_all_of_its_symmetry():
     for task, kind in KINDS.items():
-        assert (full_symmetry(task) or "scale, wide state") in models(kind)
-        for case in studies.get("length-scale").cases(task, "paper"):
+        cases = studies.get("length-scale").cases(task, "paper")
+        assert sum(polished(case) is not None for case in cases) == (kind.state_dim == 1)
+        for case in cases:
             assert isinstance(case.trial, Trial)
             assert case.trial.data.options["blocks"]
             assert not dict(case.trial.test_sets[0].options)["blocks"]

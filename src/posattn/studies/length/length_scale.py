@@ -10,11 +10,12 @@ numbers in [−2, 2]. The schedule is given; what is learned are the few numbers
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from posattn.nn import Looped
 from posattn.studies.core.case import Case
 from posattn.studies.core.study import Study, register
-from posattn.studies.length.relative_errors import RelativeErrors, Size
+from posattn.studies.length.relative_errors import RelativeErrors, Samples, Size
 from posattn.train import Data, Evaluation, Optimiser, TestSet, Trial
 
 
@@ -35,6 +36,11 @@ class Kind:
             "paper": (8, 64, 1024, 16_384, 65_536),
         }
     )
+
+    @property
+    def trained(self) -> dict[str, Any]:
+        """Options of the samples that models are trained on."""
+        return {self.size: self.trained_at, "blocks": True}
 
     @property
     def shifts(self) -> bool:
@@ -77,10 +83,12 @@ def sizes(task: str, preset: str) -> Sequence[Size]:
     return found
 
 
-def full_symmetry(task: str) -> str | None:
-    """The arm with all of a task's symmetry; none where that leaves more than a step of one number."""
-    kind = KINDS[task]
-    return " + ".join(kind.symmetry) if kind.state_dim == 1 else None
+def polished(case: Case) -> Samples | None:
+    """What models with all of a task's symmetry are polished on; none where that leaves more than one number to see."""
+    kind = KINDS[case.task]
+    if kind.state_dim > 1 or case.arm != " + ".join(kind.symmetry):
+        return None
+    return Samples(kind.trained_on or case.task, kind.trained)
 
 
 def models(kind: Kind, hidden_dim: int = 32) -> dict[str, Looped]:
@@ -106,7 +114,7 @@ class LengthScale(Study):
     name = "length-scale"
     question = "Does a model that was trained on eight numbers answer for thousands of them?"
     answers = "one step past"
-    view = RelativeErrors(axis="size", sizes=sizes, polishes=lambda case: case.arm == full_symmetry(case.task))
+    view = RelativeErrors(axis="size", sizes=sizes, polishes=polished)
     tasks = tuple(KINDS)
     seeds = {"smoke": 2, "quick": 1, "paper": 10}
     cost = {"smoke": "seconds", "quick": "2 min per task, 2 cores", "paper": "hours, 2 cores"}
@@ -121,16 +129,14 @@ class LengthScale(Study):
 
     def cases(self, task: str, preset: str) -> list[Case]:
         kind = KINDS[task]
-        trained = {kind.size: kind.trained_at, "blocks": True}
-        whole = {kind.size: kind.trained_at, "blocks": False}
         found = []
         for arm, model in models(kind, HIDDEN[preset]).items():
             trial = Trial(
                 task=kind.trained_on or task,
                 model=model,
-                data=Data(samples=BATCH[preset] * 10, batch=BATCH[preset], options=trained, fresh=True),
+                data=Data(samples=BATCH[preset] * 10, batch=BATCH[preset], options=kind.trained, fresh=True),
                 optimiser=Optimiser(steps=STEPS[preset], lr=1e-2, schedule="cosine"),
-                evaluation=Evaluation(samples=64, sets=[TestSet("validation", whole)]),
+                evaluation=Evaluation(samples=64, sets=[TestSet("validation", kind.trained | {"blocks": False})]),
             )
             found.append(Case(task=task, arm=arm, trial=trial))
         return found

@@ -20,7 +20,6 @@ from posattn.studies.core.case import Case
 from posattn.studies.core.points import Finished, Picture, Point, by_panel, over_places
 from posattn.studies.core.views import View
 from posattn.tasks.scoring import relative_rms
-from posattn.train import Trial
 from posattn.train.polish import polish
 from posattn.train.random_streams import stream
 from posattn.version import __version__
@@ -42,16 +41,23 @@ class Size(NamedTuple):
     shift: float = 0.0
 
 
+class Samples(NamedTuple):
+    """A task, and options of its samples."""
+
+    task: str
+    options: Mapping[str, Any]
+
+
 @dataclass(frozen=True, kw_only=True)
 class RelativeErrors(View):
     """The relative RMS error over sizes; scales and shifts that are not 1 and 0 stand in tables alone.
 
-    `sizes` gives those of a task at a preset. `polishes` names the arms whose models are shown a second time, after
-    least squares in float64.
+    `sizes` gives those of a task at a preset. `polishes` gives what a case's model is polished on, by least
+    squares in float64, to be shown a second time; None where it is not.
     """
 
     sizes: Callable[[str, str], Sequence[Size]]
-    polishes: Callable[[Case], bool]
+    polishes: Callable[[Case], Samples | None]
 
     def points(self, study: str, preset: str, finished: Iterable[Finished]) -> list[Point]:
         found = []
@@ -61,7 +67,7 @@ class RelativeErrors(View):
                 self._kept(study, preset, one.case, sizes, folder, seed)
                 for folder, seed in zip(one.folders, one.seeds, strict=True)
             ]
-            for polished in (False, True) if self.polishes(one.case) else (False,):
+            for polished in (False, True) if self.polishes(one.case) is not None else (False,):
                 arm = one.case.arm + (POLISHED if polished else "")
                 for size in sizes:
                     ours = tuple(float(figures[size.name + (POLISHED if polished else "")]) for figures in derived)
@@ -73,17 +79,17 @@ class RelativeErrors(View):
         self, study: str, preset: str, case: Case, sizes: Sequence[Size], folder: Path, seed: int
     ) -> Mapping[str, float]:
         """A trial's figures: those that this version has stored beside its scores, or derived now, and stored."""
-        path = folder / f"figures-{study}-{case.task}-{preset}.json"
+        path, samples = folder / f"figures-{study}-{case.task}-{preset}.json", self.polishes(case)
         with suppress(OSError, ValueError, KeyError, TypeError, RecursionError):  # missing or damaged: derived again
             held = json.loads(path.read_bytes())
-            again = [size.name + POLISHED for size in sizes] if self.polishes(case) else []
+            again = [size.name + POLISHED for size in sizes] if samples is not None else []
             if held["version"] == __version__ and set(held["figures"]) == {*(size.name for size in sizes), *again}:
                 return held["figures"]
         trained = load(folder / "weights.safetensors")
         model = answering(trained, case.task)
         found = {size.name: relative_error(model, case.task, size, seed=seed) for size in sizes}
-        if self.polishes(case):
-            model = answering(polished_by(trained, case, seed=seed), case.task)
+        if samples is not None:
+            model = answering(polished_on(trained, samples, seed=seed), case.task)
             found |= {size.name + POLISHED: relative_error(model, case.task, size, seed=seed) for size in sizes}
         write_whole(path, json.dumps({"version": __version__, "figures": found}).encode())
         return found
@@ -95,14 +101,12 @@ class RelativeErrors(View):
         ]
 
 
-def polished_by(model: Any, case: Case, *, seed: int) -> Any:
-    """The model after least squares in float64, on samples of the kind it was trained on."""
-    assert isinstance(case.trial, Trial)
-    generator, options = stream(seed, "samples to polish on"), case.trial.data.options
-    task = tasks.get(case.trial.task)
-    nodes = task.sample(1, **options, generator=generator)[0].shape[1]
+def polished_on(model: Any, samples: Samples, *, seed: int) -> Any:
+    """The model after least squares in float64."""
+    generator, task = stream(seed, "samples to polish on"), tasks.get(samples.task)
+    nodes = task.sample(1, **samples.options, generator=generator)[0].shape[1]
     count = max(4, NUMBERS // nodes)
-    return polish(model, task.sample(count, **options, generator=generator, dtype=torch.float64))
+    return polish(model, task.sample(count, **samples.options, generator=generator, dtype=torch.float64))
 
 
 def answering(model: Any, task: str) -> Any:
