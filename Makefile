@@ -20,7 +20,7 @@ setup: .venv/installed
 .venv/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv --clear .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt torch==2.13.0
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --editable '.[dev,gpt2,hub,onnx,proof,tensorboard]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --editable '.[dev,cluster,docs,gpt2,hub,lab,onnx,proof,sweep,tensorboard]'
 	touch $@
 
 lint: setup

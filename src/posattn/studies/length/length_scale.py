@@ -64,7 +64,7 @@ KINDS = {
     "warping": Kind(schedule="grid", symmetry=MOVED, trained_at=6, tested=TABLES),
 }
 HIDDEN = {"smoke": 8, "quick": 32, "paper": 32}
-STEPS = {"smoke": 10, "quick": 1500, "paper": 4000}
+STEPS = {"smoke": 10, "quick": 1500, "paper": 8000}
 BATCH = {"smoke": 8, "quick": 128, "paper": 128}
 SCALES = {"smoke": (10,), "quick": (10, 1000), "paper": (10, 100, 1000)}
 SHIFTS = {"smoke": (10,), "quick": (1000,), "paper": (-1000, 10, 1000)}
