@@ -208,47 +208,35 @@ class Grid(Schedule):
         require(side * side == length, f"the input has {length} nodes: 'grid' takes n·n, a square table.")
 
     def iterations(self, state: Tensor, x: Tensor, step: Step, kinds: int) -> Iterator[tuple[Tensor, bool]]:
-        length = x.shape[1]
-        side = math.isqrt(length)
+        side = math.isqrt(x.shape[1])
         across, above, left = x.unbind(2)
-        found: list[Tensor] = []  # a diagonal after the other
-        places: list[Tensor] = []
-        for diagonal in range(2 * side - 1):
-            low, high = max(0, diagonal - side + 1), min(diagonal, side - 1)
-            row = torch.arange(low, high + 1, device=x.device)
-            node = row * side + diagonal - row
-            places.append(node)
-            if diagonal == 0:
-                found.append(across[:, :1])
-                continue
+        found = [across[:, :1]]  # a diagonal after the other, each from its first row to its last
+        for diagonal in range(1, 2 * side - 1):
             before, start = found[-1], max(0, diagonal - side)  # the first row of the diagonal before
-            up, beside = row - 1 - start, row - start
-            inner = (row > 0) & (row < diagonal)
-            reached_up = before[:, up.clamp(min=0)] + above[:, node]
-            reached_left = before[:, beside.clamp(max=before.shape[1] - 1)] + left[:, node]
-            new = torch.where(row > 0, reached_up, reached_left)
-            if bool(inner.any()):
-                best = self._best(before, found[-2], row, diagonal, side, (above, left, across), step)
-                new = torch.cat(
-                    [new[:, : int(row[0] == 0)], best, new[:, new.shape[1] - int(row[-1] == diagonal) :]], 1
-                )
-            found.append(new)
-        order = torch.cat(places)
-        yield torch.zeros_like(x[:, :, 0]).index_copy(1, order, torch.cat(found, 1))[..., None], True
+            inner = range(max(diagonal - side + 1, 1), min(diagonal, side))
+            parts = []
+            if diagonal < side:
+                parts.append(before[:, :1] + left[:, diagonal : diagonal + 1])
+            if inner:
+                nodes = _on_diagonal(diagonal, inner, side)
+                up = before[:, inner.start - 1 - start : inner.stop - 1 - start]
+                beside = before[:, inner.start - start : inner.stop - start]
+                best = step(torch.stack([up, above[:, nodes], beside, left[:, nodes]], dim=2)[..., None], 0, 0)
+                first = max(0, diagonal - 1 - side)  # the first row of the diagonal before that
+                corner = found[-2][:, inner.start - 1 - first : inner.stop - 1 - first]
+                values = torch.stack([best[..., 0], corner, across[:, nodes]], dim=2)[..., None]
+                parts.append(step(values, 1, 0)[..., 0])
+            if diagonal < side:
+                parts.append(before[:, -1:] + above[:, diagonal * side : diagonal * side + 1])
+            found.append(torch.cat(parts, dim=1))
+        rows = [torch.arange(max(0, d - side + 1), min(d, side - 1) + 1, device=x.device) for d in range(2 * side - 1)]
+        places = torch.cat([row * (side - 1) + diagonal for diagonal, row in enumerate(rows)])
+        yield torch.zeros_like(across).index_copy(1, places, torch.cat(found, 1))[..., None], True
 
-    def _best(
-        self, before: Tensor, earlier: Tensor, row: Tensor, diagonal: int, side: int,
-        costs: tuple[Tensor, Tensor, Tensor], step: Step,
-    ) -> Tensor:  # fmt: skip
-        """The best of three candidates, at the inner nodes of a diagonal."""
-        above, left, across = costs
-        row = row[(row > 0) & (row < diagonal)]
-        node = row * side + diagonal - row
-        start, first = max(0, diagonal - side), max(0, diagonal - side - 1)
-        up, beside, corner = before[:, row - 1 - start], before[:, row - start], earlier[:, row - 1 - first]
-        values = torch.stack([up, above[:, node], beside, left[:, node]], dim=2)[..., None]
-        best = step(values, 0, 0)[..., 0]
-        return step(torch.stack([best, corner, across[:, node]], dim=2)[..., None], 1, 0)[..., 0]
+
+def _on_diagonal(diagonal: int, rows: range, side: int) -> slice:
+    """The nodes (row, diagonal − row): evenly spaced, side − 1 apart."""
+    return slice(rows.start * (side - 1) + diagonal, rows.stop * (side - 1) + diagonal - side + 2, side - 1)
 
 
 SCHEDULES: dict[str, Schedule] = {kind.name: kind() for kind in (Scan, Bitonic, Pairs, Grid)}
