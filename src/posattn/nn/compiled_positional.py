@@ -18,6 +18,7 @@ class ExactPositional(Positional):
     """Sizes of a compiled positional Transformer."""
 
     kind = "positional-exact"
+    symmetries = ("scale",)
 
 
 class ExactPositionalTransformer(PositionalTransformer):
@@ -28,7 +29,7 @@ class ExactPositionalTransformer(PositionalTransformer):
     def forward(
         self, x: Float[Tensor, "batch length in_dim"], *, encoding: Float[Tensor, "nodes width"] | None = None
     ) -> Float[Tensor, "batch length out_dim"]:
-        with full_precision(self.encoder.weight):
+        with full_precision(self.get_buffer("encoding")):
             return super().forward(x, encoding=encoding)
 
     def check(self, *inputs: Tensor) -> None:

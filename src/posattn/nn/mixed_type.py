@@ -54,6 +54,7 @@ class Mixed(Numeric):
 @dataclass(frozen=True, kw_only=True)
 class MixedPositional(Mixed, Positional):
     kind = "mixed-positional"
+    symmetries = ("scale",)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -46,17 +46,22 @@ class Layer(nn.Module):
         self.attention = Attention(sizes.query_width, sizes.heads, rotary=rotary)
         self.value = nn.Linear(embed, embed, bias=bias)
         self.output = nn.Linear(embed, embed, bias=bias)
-        self.mlp_in = nn.Linear(2 * embed, hidden, bias=bias)
+        self.mlp_in = nn.Linear(sizes.mlp_width, hidden, bias=bias)
         self.mlp_middle = nn.ModuleList(nn.Linear(hidden, hidden, bias=bias) for _ in range(sizes.mlp_layers - 2))
-        self.mlp_out = nn.Linear(hidden, embed, bias=bias)
+        self.mlp_out = nn.Linear(hidden, sizes.state_width, bias=bias)
 
     def forward(
         self, x: Float[Tensor, "batch nodes embed"], seen: Float[Tensor, "*batch nodes width"]
     ) -> Float[Tensor, "batch nodes embed"]:
-        attention = self.attention(seen)
+        return self.mlp(torch.cat([x, self.attended(x, self.attention(seen))], dim=-1))
+
+    def attended(self, x: Tensor, attention: Tensor) -> Tensor:
+        """W_O·concat_h(A_h·x·W_V,h): what the heads have read."""
         values = self.value(x).unflatten(-1, (self.attention.heads, -1)).transpose(-3, -2)
-        attended = self.output((attention @ values).transpose(-3, -2).flatten(-2))
-        hidden = self.mlp_in(torch.cat([x, attended], dim=-1)).relu()
+        return self.output((attention @ values).transpose(-3, -2).flatten(-2))
+
+    def mlp(self, seen: Tensor) -> Tensor:
+        hidden = self.mlp_in(seen).relu()
         for linear in self.mlp_middle:
             hidden = linear(hidden).relu()
         return self.mlp_out(hidden)
@@ -144,9 +149,9 @@ class NumericModel(Model[DescribedNumeric]):
         self.register_buffer("encoding", torch.empty(sizes.nodes, sizes.encoding_width))
         if sizes.constants_dim is not None:
             self.register_buffer("constants", torch.empty(sizes.nodes, sizes.constants_dim))
-        self.encoder = nn.Linear(sizes.input_width, sizes.embed_dim, bias=sizes.bias)
+        self.encoder: nn.Module = nn.Linear(sizes.input_width, sizes.embed_dim, bias=sizes.bias)
         self.layers = nn.ModuleList(self.layer(sizes) for _ in range(sizes.depth))
-        self.decoder = nn.Linear(sizes.embed_dim, sizes.out_dim, bias=sizes.bias)
+        self.decoder: nn.Module = nn.Linear(sizes.embed_dim, sizes.out_dim, bias=sizes.bias)
 
     def layer(self, sizes: DescribedNumeric) -> Layer:
         """One layer of the model."""

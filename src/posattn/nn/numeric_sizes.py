@@ -93,6 +93,16 @@ class Numeric(Architecture):
         return self.in_dim + (self.constants_dim or 0)
 
     @property
+    def mlp_width(self) -> int:
+        """What a layer's MLP sees of a node: its state, and what it has read."""
+        return 2 * self.embed_dim
+
+    @property
+    def state_width(self) -> int:
+        """Numbers that a layer gives to a node."""
+        return self.embed_dim
+
+    @property
     @abstractmethod
     def query_width(self) -> int:
         """Width of what Q and K see; they map it to as many dimensions a head (d_k)."""
@@ -134,11 +144,11 @@ def layer_init(sizes: "Numeric", layers: tuple[int]) -> dict[str, Init]:
         | xavier_init("key", seen, keys, bias=True, layers=layers, stacked=2)
         | xavier_init("value", embed, embed, bias=bias, layers=layers)
         | xavier_init("output", embed, embed, bias=bias, layers=layers)
-        | linear_init("mlp_in", 2 * embed, hidden, bias=bias, layers=layers)
+        | linear_init("mlp_in", sizes.mlp_width, hidden, bias=bias, layers=layers)
         | (
             linear_init("mlp_middle", hidden, hidden, bias=bias, layers=(*layers, sizes.mlp_layers - 2))
             if sizes.mlp_layers > 2
             else {}
         )
-        | linear_init("mlp_out", hidden, embed, bias=bias, layers=layers)
+        | linear_init("mlp_out", hidden, sizes.state_width, bias=bias, layers=layers)
     )

@@ -10,27 +10,94 @@ Algorithmic Computation", ICML 2025 (arXiv 2410.01686), section 4. Differs from 
 experiments do, in the scaling by 1/√d_k and in the biases.
 """
 
+import json
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import torch
 from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, nn
 
 from posattn.checks import whole
+from posattn.errors import require
 from posattn.nn.hardened import HardenedTransformer
-from posattn.nn.numeric_model import NumericModel
-from posattn.nn.numeric_sizes import Numeric
+from posattn.nn.initial_weights import Init
+from posattn.nn.numeric_model import Layer, NumericModel
+from posattn.nn.numeric_sizes import Numeric, layer_init
+from posattn.nn.shifted_layer import ShiftedLayer, entered, left
+from posattn.nn.symmetry import checked_symmetry
 
 
 @dataclass(frozen=True, kw_only=True)
 class Positional(Numeric):
-    """Sizes of a positional Transformer. `bias=False`: the homogeneous one, f(cx) = c·f(x) for c > 0."""
+    """Sizes of a positional Transformer.
+
+    symmetry=("scale",): no biases, so that f(cx) = c·f(x) for c > 0. `bias=False` says the same, and older files do.
+    With "shift", f(x + t) = f(x) + t, by layers of another kind (`posattn.nn.shifted_layer`).
+    """
 
     kind = "positional"
+    #: The symmetries that a model of this kind can have.
+    symmetries: ClassVar[tuple[str, ...]] = ("scale", "shift")
+
+    symmetry: tuple[Any, ...] | str | None = None  # names; None: "scale" without biases
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.symmetry is None:
+            object.__setattr__(self, "symmetry", () if self.bias or self.constants is not None else ("scale",))
+        named = checked_symmetry(self.symmetry)
+        for one in named:
+            require(
+                one in self.symmetries,
+                f"symmetry='{one}': the {self.kind} model can have {' and '.join(self.symmetries)}. "
+                "LoopedPositionalTransformer knows more of them.",
+            )
+        object.__setattr__(self, "symmetry", named)
+        require(
+            not named or self.constants is None,
+            f"symmetry={named} with constants='{self.constants}': constants stay where they are when the numbers move. "
+            "Leave one of them out.",
+        )
+        require(
+            self.bias or self.constants is not None or "scale" in named,
+            f"bias=False with symmetry={named}: a model without biases has the symmetry 'scale'. Name it, or leave "
+            "bias out.",
+        )
+        if "scale" in named:
+            object.__setattr__(self, "bias", False)
+        require(
+            not self.shifts or self.in_dim == self.out_dim == 1,
+            f"symmetry={named} with in_dim={self.in_dim} and out_dim={self.out_dim}: under a shift a node holds one "
+            "number, which moves. Use 1 and 1.",
+        )
+
+    @property
+    def shifts(self) -> bool:
+        """Whether it commutes with shifts."""
+        return "shift" in (self.symmetry or ())
 
     @property
     def query_width(self) -> int:
         return self.encoding_width
+
+    @property
+    def mlp_width(self) -> int:
+        return super().mlp_width + (self.heads if self.shifts else 0)
+
+    @property
+    def state_width(self) -> int:
+        return super().state_width + (1 if self.shifts else 0)
+
+    def parameters(self) -> dict[str, Init]:
+        return layer_init(self, (self.depth,)) if self.shifts else super().parameters()
+
+    def to_json(self) -> str:
+        """Without `symmetry` where `bias` says it all, as before there was one."""
+        fields = json.loads(super().to_json())
+        if not self.shifts:
+            del fields["symmetry"]
+        return json.dumps(fields, sort_keys=True, separators=(",", ":"))
 
 
 class PositionalTransformer(NumericModel[Positional]):
@@ -43,15 +110,71 @@ class PositionalTransformer(NumericModel[Positional]):
 
     describes = Positional
 
+    def __init__(
+        self,
+        *,
+        length: int = 8,
+        scratchpad: int = 1,
+        in_dim: int = 1,
+        out_dim: int = 1,
+        embed_dim: int = 64,
+        heads: int = 2,
+        layers: int | None = 4,
+        hidden_dim: int = 64,
+        mlp_layers: int = 2,
+        bias: bool = True,
+        symmetry: tuple[str, ...] | str | None = None,
+        encoding: str | Float[Tensor, "nodes width"] = "one-hot",
+        encoding_dim: int | None = None,
+        constants: str | Float[Tensor, "nodes constants_width"] | None = None,
+        constants_dim: int | None = None,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        """Draw the first weights.
+
+        Args:
+            length: the longest input, for encodings that end somewhere (one-hot, binary, random or given ones).
+            scratchpad: extra nodes with input 0 (under a shift: the mean of the input), whose outputs are dropped.
+            in_dim: numbers per node in the input.
+            out_dim: numbers per node in the output.
+            embed_dim: width of a node's state; a multiple of `heads`.
+            heads: attention heads per layer.
+            layers: number of layers; None is floor(log2 length) + 1, the paper's choice.
+            hidden_dim: width of the MLPs.
+            mlp_layers: linear maps in each MLP, with a ReLU between each two.
+            bias: False is an older way to write symmetry=("scale",).
+            symmetry: "scale" (f(cx) = c·f(x) for c > 0), "shift" (f(x + t) = f(x) + t), or both in a tuple.
+            encoding: P, the name of an encoding (`posattn.encodings`) or a matrix with one row per node, the
+                scratchpad's last.
+            encoding_dim: width of P, where the encoding leaves a choice.
+            constants: an encoding or a matrix whose rows are appended to every node's input; None appends nothing.
+            constants_dim: width of the constants, where their encoding leaves a choice.
+            generator: where first weights and random encodings are drawn from; None is PyTorch's global one.
+        """
+        self._begin(
+            generator, length=length, scratchpad=scratchpad, in_dim=in_dim, out_dim=out_dim, embed_dim=embed_dim,
+            heads=heads, layers=layers, hidden_dim=hidden_dim, mlp_layers=mlp_layers, bias=bias, symmetry=symmetry,
+            encoding=encoding, encoding_dim=encoding_dim, constants=constants, constants_dim=constants_dim,
+        )  # fmt: skip
+
+    def build(self, architecture: Positional) -> None:
+        super().build(architecture)
+        if architecture.shifts:  # the number itself enters and leaves
+            self.encoder, self.decoder = nn.Identity(), nn.Identity()
+
+    def layer(self, sizes: Positional) -> Layer:
+        return ShiftedLayer(sizes) if sizes.shifts else Layer(sizes)
+
     def forward(
         self, x: Float[Tensor, "batch length in_dim"], *, encoding: Float[Tensor, "nodes width"] | None = None
     ) -> Float[Tensor, "batch length out_dim"]:
         """`encoding` replaces P for this call: one row for every number of x, then the scratchpad's."""
-        position = self.checked(x, encoding)
-        state = self.encoder(self.inputs(x))
+        position, sizes = self.checked(x, encoding), self.architecture
+        first = entered(x, scratchpad=sizes.scratchpad, channels=sizes.embed_dim) if sizes.shifts else self.inputs(x)
+        state = self.encoder(first)
         for layer in self.layers:
             state = layer(state, position)
-        return self.decoder(state)[:, : x.shape[1]]
+        return self.decoder(left(state, x) if sizes.shifts else state)[:, : x.shape[1]]
 
     def attention(self, length: int | None = None) -> Float[Tensor, "layers heads nodes nodes"]:
         """The attention weights of every layer and head for a length (the model's own); each row sums to 1."""
@@ -62,4 +185,8 @@ class PositionalTransformer(NumericModel[Positional]):
 
     def harden(self) -> HardenedTransformer:
         """The same model with attention as a table of reads, where every node's attention selects one node."""
+        require(
+            not self.architecture.shifts,
+            "a model with the symmetry 'shift' is not hardened: that is for compiled programs, which have none.",
+        )
         return HardenedTransformer(self, self.attention())

@@ -23,6 +23,7 @@ class RandomPlaces(Positional):
     """Sizes of such a model. `length` is the number of places, not of numbers."""
 
     kind = "positional-placed"
+    symmetries = ("scale",)
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -7,6 +7,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from posattn.nn.fast import shifted
 from posattn.nn.fast.folding import fold, folded_decoder, middle_maps
 from posattn.nn.fast.nodes import inputs, rows
 from posattn.nn.fast.positional_layer import expanded_layer, mixed_layer, moved, with_identity
@@ -17,6 +18,8 @@ from posattn.nn.positional import Positional
 
 def form(sizes: Positional, *, device: torch.device, precision: str) -> Callable[..., Tensor] | None:
     """Tensor cores do far more arithmetic than it takes to feed them: there, expanded is faster."""
+    if sizes.shifts:
+        return None if precision == "bf16" else partial(shifted_form, sizes)
     if device.type == "cuda" and precision in ("tf32", "bf16") and sizes.nodes <= 8 * (1 + sizes.heads):
         return partial(expanded, sizes, dtype=torch.bfloat16 if precision == "bf16" else None)
     # Autocast rounds the model's own products one by one; folded matrices would be rounded once more.
@@ -30,6 +33,13 @@ def attention(sizes: Positional, p: Params, length: int) -> Float[Tensor, "repli
     query = position @ p["query_weight"] + p["query_bias"].unsqueeze(2)
     key = position @ p["key_weight"] + p["key_bias"].unsqueeze(2)
     return attention_weights(split_heads(query, sizes.heads), split_heads(key, sizes.heads))
+
+
+def shifted_form(
+    sizes: Positional, p: Params, x: Float[Tensor, "replicas batch length 1"]
+) -> Float[Tensor, "replicas batch length 1"]:
+    """Under a shift, layers have a carrier beside their channels."""
+    return shifted.folded(sizes, p, x, with_identity(attention(sizes, p, x.shape[2])))
 
 
 def folded(
