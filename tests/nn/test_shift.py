@@ -1,5 +1,7 @@
 """symmetry=("scale", "shift"): f(c·x + t) = c·f(x) + t, for whatever weights."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -8,7 +10,7 @@ from hypothesis import strategies as st
 
 from posattn import PositionalTransformer
 from posattn.errors import PosattnError
-from posattn.nn import MixedPositional, Positional, load
+from posattn.nn import MixedPositional, Positional, RandomPlaces, load
 from posattn.nn.fast.any_model import mapped
 from posattn.nn.fast.choose import fast_form
 
@@ -19,7 +21,7 @@ SIZES = [{}, {"mlp_layers": 3, "scratchpad": 0, "heads": 4, "embed_dim": 8, "hid
 
 
 def drawn(symmetry: tuple[str, ...] = ("scale", "shift"), **sizes: int) -> PositionalTransformer:
-    options = {"layers": 3, "embed_dim": 8, "hidden_dim": 8} | sizes
+    options: dict[str, Any] = {"layers": 3, "embed_dim": 8, "hidden_dim": 8} | sizes
     model = PositionalTransformer(symmetry=symmetry, **options, generator=torch.Generator().manual_seed(0))
     return oracle.stirred(model).double()
 
@@ -52,7 +54,11 @@ def test_powers_of_two_are_exact(power, shift, seed):
 
 def stretch(model: PositionalTransformer) -> float:
     """What a model multiplies the largest difference of two inputs with, at most: norms of its maps, layer by layer."""
-    w = {name: tensor.abs().sum(-2).amax(-1) for name, tensor in model.weights().items() if name.endswith("_weight")}
+    w = {
+        name: tensor.detach().abs().sum(-2).amax(-1)
+        for name, tensor in model.weights().items()
+        if name.endswith("_weight")
+    }
     seen = (w["value_weight"] * w["output_weight"]).clamp(min=2)  # a difference of carriers may double
     return float((1 + w["mlp_out_weight"] * w["mlp_in_weight"] * seen).prod())
 
@@ -138,7 +144,8 @@ def test_older_spellings_are_the_same_model():
     assert "symmetry" not in Positional(bias=False).to_json()
     assert Positional(bias=False).changed(bias=True) == Positional() == Positional(symmetry=())
     assert Positional().changed(symmetry=("scale",)) == Positional(bias=False)
-    assert MixedPositional(symmetry="scale") == MixedPositional(bias=False)
+    assert Positional(bias=False).symmetries == ("scale",)
+    assert RandomPlaces(symmetry="scale") == RandomPlaces(bias=False)
 
 
 def test_a_saved_model_comes_back(tmp_path):
@@ -170,8 +177,13 @@ def test_the_trace_ends_in_the_answer():
 def test_what_cannot_be_is_said(options, said):
     with pytest.raises(PosattnError, match=said):
         PositionalTransformer(**options)
+
+
+def test_kinds_have_symmetries_of_their_own():
     with pytest.raises(PosattnError, match="can have scale"):
-        MixedPositional(symmetry=("shift",))
+        RandomPlaces(symmetry=("shift",))
+    with pytest.raises(PosattnError, match="can have none"):
+        MixedPositional(symmetry=("scale",))
 
 
 def test_a_model_with_a_carrier_is_not_hardened():

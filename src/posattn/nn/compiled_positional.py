@@ -18,7 +18,7 @@ class ExactPositional(Positional):
     """Sizes of a compiled positional Transformer."""
 
     kind = "positional-exact"
-    symmetries = ("scale",)
+    possible = ("scale",)
 
 
 class ExactPositionalTransformer(PositionalTransformer):

@@ -46,22 +46,23 @@ class Layer(nn.Module):
         self.attention = Attention(sizes.query_width, sizes.heads, rotary=rotary)
         self.value = nn.Linear(embed, embed, bias=bias)
         self.output = nn.Linear(embed, embed, bias=bias)
-        self.mlp_in = nn.Linear(sizes.mlp_width, hidden, bias=bias)
+        self.mlp_in = nn.Linear(2 * embed + sizes.heads * sizes.carried, hidden, bias=bias)
         self.mlp_middle = nn.ModuleList(nn.Linear(hidden, hidden, bias=bias) for _ in range(sizes.mlp_layers - 2))
-        self.mlp_out = nn.Linear(hidden, sizes.state_width, bias=bias)
+        self.mlp_out = nn.Linear(hidden, embed + sizes.carried, bias=bias)
 
     def forward(
-        self, x: Float[Tensor, "batch nodes embed"], seen: Float[Tensor, "*batch nodes width"]
-    ) -> Float[Tensor, "batch nodes embed"]:
-        return self.mlp(torch.cat([x, self.attended(x, self.attention(seen))], dim=-1))
-
-    def attended(self, x: Tensor, attention: Tensor) -> Tensor:
-        """W_O·concat_h(A_h·x·W_V,h): what the heads have read."""
+        self,
+        x: Float[Tensor, "batch nodes embed"],
+        seen: Float[Tensor, "*batch nodes width"],
+        carrier: Float[Tensor, "batch nodes 1"] | None = None,
+    ) -> Float[Tensor, "batch nodes state"]:
+        """With a `carrier`, the MLP also sees what each head reads of it, minus the node's own."""
+        attention = self.attention(seen)
         values = self.value(x).unflatten(-1, (self.attention.heads, -1)).transpose(-3, -2)
-        return self.output((attention @ values).transpose(-3, -2).flatten(-2))
-
-    def mlp(self, seen: Tensor) -> Tensor:
-        hidden = self.mlp_in(seen).relu()
+        beside = [self.output((attention @ values).transpose(-3, -2).flatten(-2))]
+        if carrier is not None:
+            beside.append((attention @ carrier.unsqueeze(-3)).squeeze(-1).mT - carrier)
+        hidden = self.mlp_in(torch.cat([x, *beside], dim=-1)).relu()
         for linear in self.mlp_middle:
             hidden = linear(hidden).relu()
         return self.mlp_out(hidden)

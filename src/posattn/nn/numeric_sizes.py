@@ -5,6 +5,7 @@ Encoder and decoder are linear maps. Scratchpad nodes have input 0 and are dropp
 
 from abc import abstractmethod
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 
@@ -21,6 +22,9 @@ GIVEN = "given"
 @dataclass(frozen=True, kw_only=True)
 class Numeric(Architecture):
     """Sizes of a model that maps (batch, length, in_dim) to (batch, length, out_dim)."""
+
+    #: Numbers of a node that pass through the layers beside its state.
+    carried: ClassVar[int] = 0
 
     length: int = 8  # longest input
     scratchpad: int = 1  # extra nodes with input 0, the model's own affair
@@ -93,16 +97,6 @@ class Numeric(Architecture):
         return self.in_dim + (self.constants_dim or 0)
 
     @property
-    def mlp_width(self) -> int:
-        """What a layer's MLP sees of a node: its state, and what it has read."""
-        return 2 * self.embed_dim
-
-    @property
-    def state_width(self) -> int:
-        """Numbers that a layer gives to a node."""
-        return self.embed_dim
-
-    @property
     @abstractmethod
     def query_width(self) -> int:
         """Width of what Q and K see; they map it to as many dimensions a head (d_k)."""
@@ -144,11 +138,11 @@ def layer_init(sizes: "Numeric", layers: tuple[int]) -> dict[str, Init]:
         | xavier_init("key", seen, keys, bias=True, layers=layers, stacked=2)
         | xavier_init("value", embed, embed, bias=bias, layers=layers)
         | xavier_init("output", embed, embed, bias=bias, layers=layers)
-        | linear_init("mlp_in", sizes.mlp_width, hidden, bias=bias, layers=layers)
+        | linear_init("mlp_in", 2 * embed + sizes.heads * sizes.carried, hidden, bias=bias, layers=layers)
         | (
             linear_init("mlp_middle", hidden, hidden, bias=bias, layers=(*layers, sizes.mlp_layers - 2))
             if sizes.mlp_layers > 2
             else {}
         )
-        | linear_init("mlp_out", hidden, sizes.state_width, bias=bias, layers=layers)
+        | linear_init("mlp_out", hidden, embed + sizes.carried, bias=bias, layers=layers)
     )

@@ -12,7 +12,7 @@ experiments do, in the scaling by 1/√d_k and in the biases.
 
 import json
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import torch
 from jaxtyping import Float
@@ -38,77 +38,66 @@ class Positional(Numeric):
 
     kind = "positional"
     #: The symmetries that a model of this kind can have.
-    symmetries: ClassVar[tuple[str, ...]] = ("scale", "shift")
+    possible: ClassVar[tuple[str, ...]] = ("scale", "shift")
 
-    symmetry: tuple[Any, ...] | str | None = None  # names; None: "scale" without biases
+    symmetry: tuple[Any, ...] | str | None = None  # None: what `bias` says
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.symmetry is None:
-            object.__setattr__(self, "symmetry", () if self.bias or self.constants is not None else ("scale",))
+            return
         named = checked_symmetry(self.symmetry)
         for one in named:
             require(
-                one in self.symmetries,
-                f"symmetry='{one}': the {self.kind} model can have {' and '.join(self.symmetries)}. "
+                one in self.possible,
+                f"symmetry='{one}': the {self.kind} model can have {' and '.join(self.possible) or 'none'}. "
                 "LoopedPositionalTransformer knows more of them.",
             )
-        object.__setattr__(self, "symmetry", named)
         require(
             not named or self.constants is None,
             f"symmetry={named} with constants='{self.constants}': constants stay where they are when the numbers move. "
             "Leave one of them out.",
         )
         require(
-            self.bias or self.constants is not None or "scale" in named,
+            self.bias or "scale" in named,
             f"bias=False with symmetry={named}: a model without biases has the symmetry 'scale'. Name it, or leave "
             "bias out.",
         )
-        if "scale" in named:
-            object.__setattr__(self, "bias", False)
         require(
-            not self.shifts or self.in_dim == self.out_dim == 1,
+            "shift" not in named or self.in_dim == self.out_dim == 1,
             f"symmetry={named} with in_dim={self.in_dim} and out_dim={self.out_dim}: under a shift a node holds one "
             "number, which moves. Use 1 and 1.",
         )
+        object.__setattr__(self, "bias", "scale" not in named)
+        object.__setattr__(self, "symmetry", named if "shift" in named else None)
+        object.__setattr__(self, "carried", int("shift" in named))
 
     @property
-    def shifts(self) -> bool:
-        """Whether it commutes with shifts."""
-        return "shift" in (self.symmetry or ())
+    def symmetries(self) -> tuple[Any, ...]:
+        """The symmetries that it has, by either spelling."""
+        scales = not self.bias and self.constants is None
+        return (("scale",) if scales else ()) + (("shift",) if self.carried else ())
 
     @property
     def query_width(self) -> int:
         return self.encoding_width
 
-    @property
-    def mlp_width(self) -> int:
-        return super().mlp_width + (self.heads if self.shifts else 0)
-
-    @property
-    def state_width(self) -> int:
-        return super().state_width + (1 if self.shifts else 0)
-
     def parameters(self) -> dict[str, Init]:
-        return layer_init(self, (self.depth,)) if self.shifts else super().parameters()
+        return layer_init(self, (self.depth,)) if self.carried else super().parameters()
 
     def to_json(self) -> str:
         """Without `symmetry` where `bias` says it all, as before there was one."""
         fields = json.loads(super().to_json())
-        if not self.shifts:
+        if fields["symmetry"] is None:
             del fields["symmetry"]
         return json.dumps(fields, sort_keys=True, separators=(",", ":"))
 
 
-class PositionalTransformer(NumericModel[Positional]):
-    """(batch, length, in_dim) → (batch, length, out_dim), with attention that sees positions alone.
+DescribedPositional = TypeVar("DescribedPositional", bound=Positional)
 
-    >>> model = PositionalTransformer(length=8, layers=2, generator=torch.Generator().manual_seed(0))
-    >>> model(torch.zeros(3, 8, 1)).shape, model.attention().shape
-    (torch.Size([3, 8, 1]), torch.Size([2, 2, 9, 9]))
-    """
 
-    describes = Positional
+class PositionalModel(NumericModel[DescribedPositional]):
+    """What models whose attention sees positions alone are built from."""
 
     def __init__(
         self,
@@ -157,24 +146,36 @@ class PositionalTransformer(NumericModel[Positional]):
             encoding=encoding, encoding_dim=encoding_dim, constants=constants, constants_dim=constants_dim,
         )  # fmt: skip
 
+
+class PositionalTransformer(PositionalModel[Positional]):
+    """(batch, length, in_dim) → (batch, length, out_dim), with attention that sees positions alone.
+
+    >>> model = PositionalTransformer(length=8, layers=2, generator=torch.Generator().manual_seed(0))
+    >>> model(torch.zeros(3, 8, 1)).shape, model.attention().shape
+    (torch.Size([3, 8, 1]), torch.Size([2, 2, 9, 9]))
+    """
+
+    describes = Positional
+
     def build(self, architecture: Positional) -> None:
         super().build(architecture)
-        if architecture.shifts:  # the number itself enters and leaves
+        self.carries = architecture.carried > 0
+        if self.carries:  # the number itself enters and leaves
             self.encoder, self.decoder = nn.Identity(), nn.Identity()
 
     def layer(self, sizes: Positional) -> Layer:
-        return ShiftedLayer(sizes) if sizes.shifts else Layer(sizes)
+        return ShiftedLayer(sizes) if sizes.carried else Layer(sizes)
 
     def forward(
         self, x: Float[Tensor, "batch length in_dim"], *, encoding: Float[Tensor, "nodes width"] | None = None
     ) -> Float[Tensor, "batch length out_dim"]:
         """`encoding` replaces P for this call: one row for every number of x, then the scratchpad's."""
         position, sizes = self.checked(x, encoding), self.architecture
-        first = entered(x, scratchpad=sizes.scratchpad, channels=sizes.embed_dim) if sizes.shifts else self.inputs(x)
+        first = entered(x, scratchpad=sizes.scratchpad, channels=sizes.embed_dim) if self.carries else self.inputs(x)
         state = self.encoder(first)
         for layer in self.layers:
             state = layer(state, position)
-        return self.decoder(left(state, x) if sizes.shifts else state)[:, : x.shape[1]]
+        return self.decoder(left(state, x) if self.carries else state)[:, : x.shape[1]]
 
     def attention(self, length: int | None = None) -> Float[Tensor, "layers heads nodes nodes"]:
         """The attention weights of every layer and head for a length (the model's own); each row sums to 1."""
@@ -186,7 +187,7 @@ class PositionalTransformer(NumericModel[Positional]):
     def harden(self) -> HardenedTransformer:
         """The same model with attention as a table of reads, where every node's attention selects one node."""
         require(
-            not self.architecture.shifts,
+            not self.architecture.carried,
             "a model with the symmetry 'shift' is not hardened: that is for compiled programs, which have none.",
         )
         return HardenedTransformer(self, self.attention())

@@ -14,8 +14,7 @@ from torch import Tensor
 
 from posattn.errors import PosattnError, require
 from posattn.nn.module import Model, values_known
-from posattn.nn.numeric_model import NumericModel
-from posattn.nn.positional import Positional
+from posattn.nn.positional import Positional, PositionalModel
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,14 +22,14 @@ class RandomPlaces(Positional):
     """Sizes of such a model. `length` is the number of places, not of numbers."""
 
     kind = "positional-placed"
-    symmetries = ("scale",)
+    possible = ("scale",)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         require(self.constants is None, f"constants={self.constants!r}: a model with places takes none.")
 
 
-class RandomPlacesTransformer(NumericModel[RandomPlaces]):
+class RandomPlacesTransformer(PositionalModel[RandomPlaces]):
     """(batch, length, in_dim) and places (batch, length) → (batch, length, out_dim).
 
     >>> model = RandomPlacesTransformer(length=32, generator=torch.Generator().manual_seed(0))

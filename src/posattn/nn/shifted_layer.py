@@ -18,11 +18,13 @@ class ShiftedLayer(Layer):
     """States are (batch, nodes, 1 + embed), the carrier first."""
 
     def forward(
-        self, x: Float[Tensor, "batch nodes state"], seen: Float[Tensor, "*batch nodes width"]
+        self,
+        x: Float[Tensor, "batch nodes state"],
+        seen: Float[Tensor, "*batch nodes width"],
+        carrier: Float[Tensor, "batch nodes 1"] | None = None,
     ) -> Float[Tensor, "batch nodes state"]:
-        attention, carrier, invariant = self.attention(seen), x[..., :1], x[..., 1:]
-        read = (attention @ carrier.unsqueeze(-3)).squeeze(-1).mT - carrier
-        step = self.mlp(torch.cat([invariant, self.attended(invariant, attention), read], dim=-1))
+        carrier, invariant = x[..., :1], x[..., 1:]
+        step = super().forward(invariant, seen, carrier)
         return torch.cat([carrier + step[..., :1], step[..., 1:]], dim=-1)
 
 

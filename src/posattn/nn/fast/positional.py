@@ -18,7 +18,7 @@ from posattn.nn.positional import Positional
 
 def form(sizes: Positional, *, device: torch.device, precision: str) -> Callable[..., Tensor] | None:
     """Tensor cores do far more arithmetic than it takes to feed them: there, expanded is faster."""
-    if sizes.shifts:
+    if sizes.carried:
         return None if precision == "bf16" else partial(shifted_form, sizes)
     if device.type == "cuda" and precision in ("tf32", "bf16") and sizes.nodes <= 8 * (1 + sizes.heads):
         return partial(expanded, sizes, dtype=torch.bfloat16 if precision == "bf16" else None)
