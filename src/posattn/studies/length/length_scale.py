@@ -13,12 +13,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from posattn.nn import Architecture, Looped
+from posattn.nn import Architecture, Looped, LoopedSlopes
 from posattn.studies.core.case import Case
 from posattn.studies.core.study import Study, register
 from posattn.studies.length import opponents
 from posattn.studies.length.relative_errors import RelativeErrors, Samples, Size
 from posattn.studies.positional.compiled_programs import PROGRAMS, ExactTrial
+from posattn.studies.positional.numeric_protocol import RANGE
 from posattn.train import Data, Evaluation, Optimiser, TestSet, Trial
 
 
@@ -95,8 +96,8 @@ LEARNING_RATES = {
     "looped standard": 1e-3,
     "fitted slopes": 1e-2,
 }
-#: Of those that are trained, what the quick preset has time for.
-QUICK = ("standard, RoPE", "fitted slopes")
+#: Of the trained opponents, those that the quick preset has time for, and the longest list that it tests them on.
+QUICK, QUICK_LENGTH = ("standard, RoPE", "fitted slopes"), 1024
 LEARNING_RATE = 1e-2  # of models with all of a task's symmetry
 
 
@@ -126,6 +127,19 @@ def polished(case: Case) -> Samples | None:
     return Samples(kind.trained_on or case.task, kind.trained)
 
 
+def takes(case: Case, size: Size, preset: str) -> bool:
+    """Whether a case is tested at a size: within the memory of its model, and in the quick preset within minutes."""
+    model = case.trial.architecture
+    if isinstance(model, Looped | LoopedSlopes):
+        return True
+    return opponents.takes(model, int(size.x)) and (preset != "quick" or size.x <= QUICK_LENGTH)
+
+
+def computed(case: Case, size: Size) -> Any:
+    """The compiled program of a task, for the numbers of a size."""
+    return opponents.program(case.task, int(size.x), RANGE * size.scale + abs(size.shift))
+
+
 def models(kind: Kind, hidden_dim: int = 32) -> dict[str, Looped]:
     """The model with all of its symmetry, and those with less."""
 
@@ -149,7 +163,7 @@ class LengthScale(Study):
     name = "length-scale"
     question = "Does a model that was trained on eight numbers answer for thousands of them?"
     answers = "one step past"
-    view = RelativeErrors(axis="size", sizes=sizes, polishes=polished)
+    view = RelativeErrors(axis="size", sizes=sizes, takes=takes, polishes=polished, computed=computed)
     tasks = tuple(KINDS)
     seeds = {"smoke": 2, "quick": 1, "paper": 10}
     cost = {"smoke": "seconds", "quick": "2 min per task, 2 cores", "paper": "hours, 2 cores"}
@@ -202,6 +216,6 @@ def _opponents(task: str, kind: Kind, preset: str) -> list[Case]:
         trial = _trial(task, one.model, data, lr=LEARNING_RATES[arm], preset=preset, size=size)
         found.append(Case(task=task, arm=arm, trial=trial))
     if task in PROGRAMS:
-        exact = ExactTrial(task=task, length=kind.trained_at, domain=2.0, samples=64, sets={"validation": size})
+        exact = ExactTrial(task=task, length=kind.trained_at, domain=RANGE, samples=64, sets={"validation": size})
         found.append(Case(task=task, arm="compiled", trial=exact))
     return found
