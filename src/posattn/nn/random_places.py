@@ -78,7 +78,7 @@ class PlacedModel(NumericModel[DescribedPlaces]):
                 "greater length."
             )
 
-    def placed(self, x: Tensor, places: Tensor) -> Float[Tensor, "batch nodes width"]:
+    def _placed(self, x: Tensor, places: Tensor) -> Float[Tensor, "batch nodes width"]:
         """The rows of P for this input's places, after checking that everything fits."""
         self.check(x)
         self.check_places(x, places)
@@ -100,7 +100,7 @@ class RandomPlacesTransformer(PlacedModel[RandomPlaces]):
     def forward(
         self, x: Float[Tensor, "batch length in_dim"], places: Int[Tensor, "batch length"]
     ) -> Float[Tensor, "batch length out_dim"]:
-        position = self.placed(x, places)
+        position = self._placed(x, places)
         state = self.encoder(self.inputs(x))
         for layer in self.layers:
             state = layer(state, position)
@@ -120,7 +120,7 @@ class StandardRandomPlacesTransformer(PlacedModel[StandardRandomPlaces]):
     def forward(
         self, x: Float[Tensor, "batch length in_dim"], places: Int[Tensor, "batch length"]
     ) -> Float[Tensor, "batch length out_dim"]:
-        position = self.placed(x, places)
+        position = self._placed(x, places)
         state = self.encoder(torch.cat([self.inputs(x), position], dim=-1))
         for layer in self.layers:
             state = layer(state, state)

@@ -54,24 +54,19 @@ class Samples(NamedTuple):
 class RelativeErrors(View):
     """The relative RMS error over sizes, and maps of it over sizes and scales; shifts stand in tables alone.
 
-    `sizes` gives those of a task at a preset, `takes` says which of them a case is tested at. `polishes` gives what a
-    case's model is polished on, by least squares in float64, to be shown a second time; None where it is not.
-    `computed` gives the model of a case that is not trained, at a size.
+    `sizes` gives those that a case is tested at in a preset. `polishes` gives what a case's model is polished on, by
+    least squares in float64, to be shown a second time; None where it is not. `computed` gives the model of a case that
+    is not trained, at a size.
     """
 
-    sizes: Callable[[str, str], Sequence[Size]]
-    takes: Callable[[Case, Size, str], bool]
+    sizes: Callable[[Case, str], Sequence[Size]]
     polishes: Callable[[Case], Samples | None]
     computed: Callable[[Case, Size], Any]
-
-    def sizes_of(self, case: Case, preset: str) -> list[Size]:
-        """Where a case is tested."""
-        return [size for size in self.sizes(case.task, preset) if self.takes(case, size, preset)]
 
     def points(self, study: str, preset: str, finished: Iterable[Finished]) -> list[Point]:
         found = []
         for one in finished:
-            sizes = self.sizes_of(one.case, preset)
+            sizes = self.sizes(one.case, preset)
             derived = [
                 self._kept(study, preset, one.case, sizes, folder, seed)
                 for folder, seed in zip(one.folders, one.seeds, strict=True)
