@@ -61,7 +61,8 @@ def test_a_standard_model_reads_the_rows_of_its_places_beside_the_numbers() -> N
     found = model(x, torch.tensor(chosen))
     for sample, places in enumerate(chosen):
         rows = torch.cat([table[places], table[13:]])
-        other = StandardTransformer(**SIZES | {"length": 4}, encoding=rows.float()).double()
+        sizes: dict[str, Any] = SIZES | {"length": 4}
+        other = StandardTransformer(**sizes, encoding=rows.float()).double()
         other.load_state_dict(model.state_dict() | {"encoding": rows})
         torch.testing.assert_close(found[sample], other(x[sample : sample + 1])[0], rtol=1e-9, atol=1e-12)
 

@@ -1,6 +1,7 @@
 """Maps: every model has a panel, every point a colour and a number, and what was not run is hatched."""
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -40,7 +41,7 @@ def test_every_model_has_a_panel(panels: dict[str, Axes]) -> None:
 def test_colours_are_medians_within_the_range_of_the_bar(panels: dict[str, Axes]) -> None:
     for arm, cells in VALUES.items():
         (image,) = panels[arm].images
-        shown = np.ma.filled(image.get_array(), math.nan)
+        shown: Any = np.ma.filled(np.ma.asarray(image.get_array()), math.nan)
         for row, y in enumerate(SCALES):
             for column, x in enumerate(SIZES):
                 value = cells.get((x, y), math.nan)
@@ -66,5 +67,5 @@ def test_labels_of_neighbouring_sizes_do_not_touch() -> None:
     *_, last, most = panel.get_xticklabels()
     assert (last.get_text(), most.get_text()) == ("16,384", "65,536")
     apart = (panel.transData.transform((65_536, 1)) - panel.transData.transform((16_384, 1)))[0]
-    height = most.get_fontsize() * figure.dpi / 72
+    height = float(most.get_fontsize()) * figure.dpi / 72
     assert apart * math.sin(math.radians(most.get_rotation())) > 1.2 * height  # lines of slanted text

@@ -1,6 +1,7 @@
 """The study of length and scale: what its figures are, and that a polished model has learned the algorithm."""
 
 import json
+from typing import Any
 
 import numpy as np
 import pytest
@@ -134,7 +135,7 @@ def test_a_model_is_tested_as_far_as_its_attention_has_memory_and_the_report_say
 @pytest.mark.parametrize(("arm", "tables"), [("standard, RoPE", 4), ("standard, ALiBi", 7)])
 def test_counted_bytes_are_those_of_the_largest_tensors_that_live_at_once(arm, tables):
     """Two heads: logits and their softmax; or logits, biases and their difference, beside one table of distances."""
-    model = case_of(arm).trial.architecture
+    model: Any = case_of(arm).trial.architecture
     assert opponents.attention_bytes(model, 16_383) == tables * 4 * 16_384**2
     assert opponents.takes(model, 16_384)
     assert not opponents.takes(model, 65_536)
@@ -161,8 +162,8 @@ def test_models_with_places_get_the_numbers_that_the_others_get():
     """A model that answers with its input has the error of the input, with places or without."""
     size = Size("length 5, c=10", 5, {"length": 5}, scale=10)
     found = []
-    for cls, options in ((nn.StandardTransformer, {}), (nn.StandardRandomPlacesTransformer, {"length": 50})):
-        model = cls(**options, layers=1, embed_dim=2, hidden_dim=2)
+    small: dict[str, Any] = {"layers": 1, "embed_dim": 2, "hidden_dim": 2}
+    for model in (nn.StandardTransformer(**small), nn.StandardRandomPlacesTransformer(**small, length=50)):
         with torch.no_grad():
             for weight in model.parameters():
                 weight.zero_()
