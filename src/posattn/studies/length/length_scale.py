@@ -93,7 +93,7 @@ LEARNING_RATES = {
     "standard, RoPE": 1e-2,
     "standard, ALiBi": 1e-2,
     "standard, randomised": 1e-2,
-    "looped standard": 1e-3,
+    "looped standard": 1e-2,
     "fitted slopes": 1e-2,
 }
 #: Of the trained opponents, those that the quick preset has time for, and the longest list that it tests them on.
