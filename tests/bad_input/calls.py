@@ -184,7 +184,9 @@ CALLS: dict[str, Callable[[], Arguments]] = {
             "nn.ExactPositional",
             "nn.Hybrid",
             "nn.RandomPlaces",
+            "nn.Alibi",
             "nn.Standard",
+            "nn.StandardRandomPlaces",
             "nn.PositionalTransformer",
         ),
         lambda: dict(SMALL),
@@ -193,7 +195,9 @@ CALLS: dict[str, Callable[[], Arguments]] = {
         (
             "nn.ExactPositionalTransformer",
             "nn.HybridTransformer",
+            "nn.AlibiTransformer",
             "nn.RandomPlacesTransformer",
+            "nn.StandardRandomPlacesTransformer",
             "nn.StandardTransformer",
         ),
         lambda: dict(SMALL),
@@ -209,6 +213,12 @@ CALLS: dict[str, Callable[[], Arguments]] = {
     "nn.LoopedPositionalTransformer.check": lambda: {"self": looped(), "inputs": (X,)},
     "nn.LoopedPositionalTransformer.trace": lambda: {"self": looped(), "inputs": (X,)},
     "nn.LoopedPositionalTransformer.attention": lambda: {"self": looped(), "length": 3},
+    **dict.fromkeys(("nn.LoopedSlopes", "nn.LoopedSlopesModel"), lambda: {"schedule": "bitonic"}),
+    "nn.LoopedSlopesModel.forward": lambda: {"self": model("LoopedSlopesModel"), "x": X},
+    "nn.LoopedSlopesModel.check": lambda: {"self": model("LoopedSlopesModel"), "inputs": (X,)},
+    **dict.fromkeys(("nn.LoopedStandard", "nn.LoopedStandardTransformer"), lambda: {"embed_dim": 4, "heads": 2}),
+    "nn.LoopedStandardTransformer.forward": lambda: {"self": model("LoopedStandardTransformer"), "x": X},
+    "nn.LoopedStandardTransformer.trace": lambda: {"self": model("LoopedStandardTransformer"), "inputs": (X,)},
     "nn.AnyModule": lambda: {"factory": "torch.nn:Linear"},
     **dict.fromkeys(("nn.GPTArchitecture", "nn.GPT"), lambda: {"length": 4, "embed_dim": 4, "heads": 2, "layers": 1}),
     **dict.fromkeys(("nn.FullyConnected", "nn.FullyConnectedNetwork"), lambda: {"length": 6, "dim": 2, "widths": (3,)}),
@@ -249,11 +259,16 @@ CALLS: dict[str, Callable[[], Arguments]] = {
         "self": model("MixedPositionalTransformer", **MIXED),
         "inputs": (CHARACTERS, EIGHT),
     },
-    "nn.RandomPlacesTransformer.forward": lambda: {
-        "self": small("RandomPlacesTransformer"),
-        "x": X,
-        "places": torch.arange(4).expand(2, 4),
+    **{
+        f"nn.{name}.forward": lambda name=name: {
+            "self": small(name),
+            "x": X,
+            "places": torch.arange(4).expand(2, 4),
+        }
+        for name in ("RandomPlacesTransformer", "StandardRandomPlacesTransformer")
     },
+    "nn.AlibiTransformer.forward": lambda: {"self": small("AlibiTransformer"), "x": X},
+    "nn.AlibiTransformer.check": lambda: {"self": small("AlibiTransformer"), "inputs": (X,)},
     "nn.SelectorTransformer.check": lambda: {"self": model("SelectorTransformer", **SELECTION), "inputs": CHOSEN},
     "nn.SelectorTransformer.forward": lambda: {"self": model("SelectorTransformer", **SELECTION)} | selection_inputs(),
     "nn.StandardTransformer.attention": lambda: {"self": small("StandardTransformer"), "x": X},

@@ -105,7 +105,14 @@ def softmax(logits: Array) -> Array:
 
 
 def attention(
-    w: Weights, index: int, seen: Array, heads: int, *, turn: Turn | None = None, causal: bool = False
+    w: Weights,
+    index: int,
+    seen: Array,
+    heads: int,
+    *,
+    turn: Turn | None = None,
+    causal: bool = False,
+    fade: Sequence[float] | None = None,
 ) -> Array:
     """A_h of one layer and one sample, from what Q and K see of every node: (heads, nodes, nodes)."""
     nodes = len(seen)
@@ -119,6 +126,8 @@ def attention(
         for i in range(nodes):
             reach = i + 1 if causal else nodes
             logits = np.array([sum(query[i] * key[j]) / math.sqrt(len(key[j])) for j in range(reach)])
+            if fade is not None:
+                logits -= [fade[h] * abs(i - j) for j in range(reach)]
             result[h, i, :reach] = softmax(logits)
     return result
 
@@ -169,10 +178,12 @@ def by_value(
     append: bool = True,
     show: bool = False,
     turn: Turn | None = None,
+    fade: Sequence[float] | None = None,
 ) -> tuple[Array, Array]:
     """A Transformer whose Q and K see the state, the standard one: outputs, and the attention of every sample.
 
     `append`: the input is [x ‖ P]. `show`: Q and K see [state ‖ P] (ablation M3). `turn`: rotates q and k of a node.
+    `fade`: for each head, what a logit loses per node of distance.
     """
     place, outputs, seen = w["encoding"], [], []
     for sample in np.asarray(x):
@@ -183,7 +194,7 @@ def by_value(
         seen.append([])
         for index in range(len(w["query_weight"])):
             visible = np.concatenate([state, place], axis=1) if show else state
-            seen[-1].append(attention(w, index, visible, heads, turn=turn))
+            seen[-1].append(attention(w, index, visible, heads, turn=turn, fade=fade))
             state = layer(w, index, state, seen[-1][-1])
         outputs.append([linear(w, "decoder", row) for row in state[: len(sample)]])
     return np.array(outputs), np.array(seen)

@@ -41,7 +41,10 @@ def test_every_model_can_be_trained_under_autocast(make, dtype):
     inputs = inputs_of(model, torch.float32)
     value, slope = gradients(model, inputs, None)
     rounded, rounded_slope = gradients(model, inputs, dtype)
-    exact = model.architecture.kind == "positional-exact"
+    exact = model.architecture.kind in (
+        "positional-exact",
+        "looped-slopes",
+    )  # the one without autocast, the other without products
     assert distance(rounded, value) < NEAR
     assert distance(rounded_slope, slope) < NEAR
     assert (distance(rounded_slope, slope) == 0) == exact  # the others do multiply in fewer bits

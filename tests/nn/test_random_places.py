@@ -10,7 +10,13 @@ from torch import Tensor
 
 from posattn import tasks
 from posattn.errors import PosattnError
-from posattn.nn import PositionalTransformer, RandomPlaces, RandomPlacesTransformer
+from posattn.nn import (
+    PositionalTransformer,
+    RandomPlaces,
+    RandomPlacesTransformer,
+    StandardRandomPlacesTransformer,
+    StandardTransformer,
+)
 from posattn.train import Data, Evaluation, Fleet, Optimiser, Trial
 
 SIZES: dict[str, Any] = {"length": 13, "layers": 3, "embed_dim": 6, "hidden_dim": 7, "heads": 2}
@@ -45,6 +51,20 @@ def test_every_sample_is_answered_by_the_rows_of_its_places(data: Any, length: i
     found = model(x, torch.tensor(chosen))
     for sample, places in enumerate(chosen):
         torch.testing.assert_close(found[sample], at(places, model, x[sample : sample + 1])[0], rtol=1e-9, atol=1e-12)
+
+
+def test_a_standard_model_reads_the_rows_of_its_places_beside_the_numbers() -> None:
+    options: dict[str, Any] = SIZES | {"encoding": "sinusoidal", "encoding_dim": 8}
+    model = StandardRandomPlacesTransformer(**options, generator=seeded()).double()
+    table, x = model.get_buffer("encoding"), torch.randn(2, 4, 1, generator=seeded(3), dtype=torch.float64)
+    chosen = [[0, 3, 4, 12], [1, 2, 7, 9]]
+    found = model(x, torch.tensor(chosen))
+    for sample, places in enumerate(chosen):
+        rows = torch.cat([table[places], table[13:]])
+        sizes: dict[str, Any] = SIZES | {"length": 4}
+        other = StandardTransformer(**sizes, encoding=rows.float()).double()
+        other.load_state_dict(model.state_dict() | {"encoding": rows})
+        torch.testing.assert_close(found[sample], other(x[sample : sample + 1])[0], rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.usefixtures("as_users_run_it")

@@ -16,6 +16,7 @@ from posattn.nn.numeric_model import NumericModel
 
 #: Fields that a kind of model does not leave open.
 FIXED = {
+    "looped-standard": {"layers", "encoding", "encoding_dim", "constants", "constants_dim"},
     "mixed-positional": {"in_dim", "constants", "constants_dim", "symmetry"},
     "mixed-standard": {"in_dim", "constants", "constants_dim", "append_encoding"},
 }

@@ -47,8 +47,11 @@ CASES: dict[str, tuple[str, dict[str, Any], Callable[[], tuple[Tensor, ...]]]] =
     "positional": ("PositionalTransformer", SIZES | {"mlp_layers": 3, "constants": "binary"}, numbers),
     "positional-exact": ("ExactPositionalTransformer", SIZES, numbers),
     "positional-placed": ("RandomPlacesTransformer", SIZES, placed),
+    "standard-placed": ("StandardRandomPlacesTransformer", SIZES, placed),
     "standard": ("StandardTransformer", SIZES, numbers),
     "rotary": ("StandardTransformer", SIZES | {"rotary": True}, numbers),
+    "alibi": ("AlibiTransformer", SIZES, numbers),
+    "looped-standard": ("LoopedStandardTransformer", {"embed_dim": 6, "hidden_dim": 7}, numbers),
     "hybrid": ("HybridTransformer", SIZES, numbers),
     "mixed-positional": ("MixedPositionalTransformer", MIXED, mixed),
     "mixed-standard": ("MixedStandardTransformer", MIXED, mixed),
@@ -61,6 +64,7 @@ CASES: dict[str, tuple[str, dict[str, Any], Callable[[], tuple[Tensor, ...]]]] =
         selection,
     ),
     "looped": ("LoopedPositionalTransformer", {"symmetry": ("scale", "shift"), "hidden_dim": 5}, numbers),
+    "looped-slopes": ("LoopedSlopesModel", {"schedule": "bitonic"}, numbers),
     "connected": ("FullyConnectedNetwork", {"length": 5, "dim": 2, "widths": (4, 3)}, selection),
 }
 
@@ -191,7 +195,7 @@ def test_trace_gives_the_state_after_every_part_and_the_attention_that_led_there
     for step in steps:
         if step.attention is not None:
             torch.testing.assert_close(step.attention.sum(-1), torch.ones_like(step.attention.sum(-1)))
-    attends = name != "connected"
+    attends = name not in ("connected", "looped-slopes")
     assert any(step.attention is not None for step in steps) == attends
 
 

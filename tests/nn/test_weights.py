@@ -26,15 +26,19 @@ from posattn import (
     load,
 )
 from posattn.nn import (
+    AlibiTransformer,
     ExactPositionalTransformer,
     FullyConnectedNetwork,
     LoopedPositionalTransformer,
-    RandomPlacesTransformer,
+    LoopedSlopesModel,
+    LoopedStandardTransformer,
     SelectorTransformer,
+    StandardRandomPlacesTransformer,
     model_of,
     weights,
 )
 from posattn.nn.architecture import ARCHITECTURES
+from posattn.nn.random_places import PlacedModel, RandomPlacesTransformer
 
 SMALL: dict[str, Any] = {"embed_dim": 6, "hidden_dim": 5, "layers": 2, "length": 4}
 MIXED: dict[str, Any] = SMALL | {"characters": 3, "vocabulary": 7}
@@ -49,6 +53,11 @@ MODELS: list[Callable[[], Any]] = [
     lambda: RandomPlacesTransformer(**SMALL, encoding="sinusoidal"),
     lambda: StandardTransformer(**SMALL),
     lambda: StandardTransformer(**SMALL, rotary=True, append_encoding=False, scratchpad=0),
+    lambda: AlibiTransformer(**SMALL, bias=False),
+    lambda: StandardRandomPlacesTransformer(**SMALL, encoding="sinusoidal"),
+    lambda: LoopedStandardTransformer(embed_dim=6, hidden_dim=5, mlp_layers=3),
+    lambda: LoopedSlopesModel(schedule="bitonic"),
+    lambda: LoopedSlopesModel(symmetry=("scale", "linear")),
     lambda: HybridTransformer(**SMALL, encoding="binary"),
     lambda: GPT(vocabulary=7, length=4, embed_dim=6, layers=2),
     lambda: GPT(vocabulary=7, length=4, embed_dim=6, layers=2, positional=True),
@@ -69,7 +78,7 @@ def inputs_of(model: Any, dtype: torch.dtype) -> tuple[Tensor, ...]:
     x = torch.randn(3, 4, 1, generator=generator, dtype=dtype)
     if isinstance(model, SelectorTransformer | FullyConnectedNetwork):
         return x, torch.tensor([[0, 2], [1, 3], [2, 3]]), torch.arange(3)
-    return (x, torch.arange(4).repeat(3, 1)) if isinstance(model, RandomPlacesTransformer) else (x,)
+    return (x, torch.arange(4).repeat(3, 1)) if isinstance(model, PlacedModel) else (x,)
 
 
 @pytest.fixture

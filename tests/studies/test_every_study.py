@@ -63,7 +63,7 @@ def test_smoke_preset_gives_a_finite_figure_for_every_case_set_and_seed(name, fo
     named: list[Any] = [(case, view.figures if isinstance(view, Derived) else case.placed()) for case in found.cases]
     if isinstance(view, RelativeErrors):
         named = [
-            (case, [size.name + end for size in view.sizes(case.task, "smoke") for end in ("", POLISHED)[: 1 + again]])
+            (case, [size.name + end for size in view.sizes(case, "smoke") for end in ("", POLISHED)[: 1 + again]])
             for case in found.cases
             for again in [view.polishes(case) is not None]
         ]

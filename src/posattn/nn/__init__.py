@@ -2,6 +2,7 @@
 
 from posattn.nn import law
 from posattn.nn.ablations import ABLATIONS, ablation
+from posattn.nn.alibi import Alibi, AlibiTransformer
 from posattn.nn.any_module import AnyModule
 from posattn.nn.architecture import Architecture, from_json
 from posattn.nn.compiled_positional import ExactPositional, ExactPositionalTransformer
@@ -9,12 +10,19 @@ from posattn.nn.fully_connected import FullyConnected, FullyConnectedNetwork
 from posattn.nn.gpt import GPT, GPTArchitecture
 from posattn.nn.hybrid import Hybrid, HybridTransformer
 from posattn.nn.looped import Looped, LoopedPositionalTransformer
+from posattn.nn.looped_slopes import LoopedSlopes, LoopedSlopesModel
+from posattn.nn.looped_standard import LoopedStandard, LoopedStandardTransformer
 from posattn.nn.mixed_type import MixedPositional, MixedPositionalTransformer, MixedStandard, MixedStandardTransformer
 from posattn.nn.module import Model, Step, load, model_of
 from posattn.nn.numeric_model import NumericModel
 from posattn.nn.onnx import OnnxFile, to_onnx
 from posattn.nn.positional import Positional, PositionalTransformer
-from posattn.nn.random_places import RandomPlaces, RandomPlacesTransformer
+from posattn.nn.random_places import (
+    RandomPlaces,
+    RandomPlacesTransformer,
+    StandardRandomPlaces,
+    StandardRandomPlacesTransformer,
+)
 from posattn.nn.selector import Selector, SelectorTransformer
 from posattn.nn.standard import Standard, StandardTransformer
 from posattn.nn.symmetry import Action
@@ -23,6 +31,8 @@ __all__ = [
     "ABLATIONS",
     "GPT",
     "Action",
+    "Alibi",
+    "AlibiTransformer",
     "AnyModule",
     "Architecture",
     "ExactPositional",
@@ -34,6 +44,10 @@ __all__ = [
     "HybridTransformer",
     "Looped",
     "LoopedPositionalTransformer",
+    "LoopedSlopes",
+    "LoopedSlopesModel",
+    "LoopedStandard",
+    "LoopedStandardTransformer",
     "MixedPositional",
     "MixedPositionalTransformer",
     "MixedStandard",
@@ -48,6 +62,8 @@ __all__ = [
     "Selector",
     "SelectorTransformer",
     "Standard",
+    "StandardRandomPlaces",
+    "StandardRandomPlacesTransformer",
     "StandardTransformer",
     "Step",
     "ablation",

@@ -21,9 +21,11 @@ from posattn.nn.fully_connected import FullyConnectedNetwork
 from posattn.nn.gpt import GPT
 from posattn.nn.hardened import HardenedTransformer
 from posattn.nn.looped import LoopedPositionalTransformer
+from posattn.nn.looped_slopes import LoopedSlopesModel
+from posattn.nn.looped_standard import LoopedStandardTransformer
 from posattn.nn.mixed_type import MixedModel
 from posattn.nn.numeric_model import NumericModel
-from posattn.nn.random_places import RandomPlacesTransformer
+from posattn.nn.random_places import PlacedModel
 from posattn.nn.selector import SelectorTransformer
 
 #: A looped model takes any length, and each is another program: those that it is shown at.
@@ -74,9 +76,10 @@ def _(model: ExactPositionalTransformer | HardenedTransformer) -> Inputs:
     )
 
 
-@inputs_of.register
-def _(model: LoopedPositionalTransformer) -> Inputs:
-    wiring = model.architecture.wiring
+@inputs_of.register(LoopedPositionalTransformer)
+@inputs_of.register(LoopedSlopesModel)
+def _(model: LoopedPositionalTransformer | LoopedSlopesModel) -> Inputs:
+    wiring = model.wiring
     length = LOOPED_SIDE**2 if wiring.name in ("pairs", "grid") else LOOPED_LENGTH  # exported for one length
 
     def draw(chosen: Sizes, generator: torch.Generator) -> tuple[Tensor, ...]:
@@ -86,7 +89,17 @@ def _(model: LoopedPositionalTransformer) -> Inputs:
 
 
 @inputs_of.register
-def _(model: RandomPlacesTransformer) -> Inputs:
+def _(model: LoopedStandardTransformer) -> Inputs:
+    in_dim = model.architecture.in_dim
+
+    def draw(chosen: Sizes, generator: torch.Generator) -> tuple[Tensor, ...]:
+        return (_numbers(model, generator, chosen["batch"], LOOPED_LENGTH, in_dim),)  # exported for one length, too
+
+    return Inputs(({0: "batch"},), {}, {}, draw)
+
+
+@inputs_of.register(PlacedModel)
+def _(model: PlacedModel) -> Inputs:
     sizes = model.architecture
 
     def draw(chosen: Sizes, generator: torch.Generator) -> tuple[Tensor, ...]:

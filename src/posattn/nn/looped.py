@@ -26,8 +26,8 @@ from posattn.checks import choice, keep_whole, whole
 from posattn.errors import PosattnError, require
 from posattn.nn.architecture import Architecture
 from posattn.nn.initial_weights import Init, linear_init
-from posattn.nn.looped_step import chunked, combined, sloped_step
-from posattn.nn.module import Model, values_known
+from posattn.nn.looped_step import check_input, chunked, combined, sloped_step
+from posattn.nn.module import Model
 from posattn.nn.module import Step as Trace
 from posattn.nn.schedules import SCHEDULES, Schedule, sequence_reads
 from posattn.nn.symmetry import Action, checked_symmetry
@@ -191,17 +191,7 @@ class LoopedPositionalTransformer(Model[Looped]):
 
     def check(self, *inputs: Tensor) -> None:
         super().check(*inputs)
-        (x,), wiring = inputs, self.wiring
-        if x.dim() != 3 or x.shape[2] != wiring.in_dim or x.shape[1] < 1:
-            raise PosattnError(
-                f"the input has shape {tuple(x.shape)}: the model takes (batch, length, {wiring.in_dim}), with at "
-                "least one node."
-            )
-        if not x.is_floating_point():
-            raise PosattnError(f"the input has dtype {x.dtype}, not floating point: use x.float().")
-        wiring.check(x.shape[1])
-        if values_known(x) and not x.isfinite().all():
-            checks.finite("the input", x)
+        check_input(self.wiring, *inputs)
 
     def forward(
         self, x: Float[Tensor, "batch length in_dim"], *, every: bool = False

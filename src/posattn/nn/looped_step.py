@@ -5,9 +5,25 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from posattn import checks
+from posattn.errors import PosattnError
 from posattn.nn.module import values_known
-from posattn.nn.schedules import Step
+from posattn.nn.schedules import Schedule, Step
 from posattn.nn.symmetry import Row
+
+
+def check_input(wiring: Schedule, x: Tensor) -> None:
+    """Shape, dtype and length always, and values where they are known."""
+    if x.dim() != 3 or x.shape[2] != wiring.in_dim or x.shape[1] < 1:
+        raise PosattnError(
+            f"the input has shape {tuple(x.shape)}: the model takes (batch, length, {wiring.in_dim}), with at least "
+            "one node."
+        )
+    if not x.is_floating_point():
+        raise PosattnError(f"the input has dtype {x.dtype}, not floating point: use x.float().")
+    wiring.check(x.shape[1])
+    if values_known(x) and not x.isfinite().all():
+        checks.finite("the input", x)
 
 
 def combined(values: Tensor, rows: Sequence[Row]) -> Tensor:

@@ -30,11 +30,14 @@ class Attention(nn.Module):
         self.key = nn.Linear(width, heads * width)
 
     def forward(self, seen: Float[Tensor, "*batch nodes width"]) -> Float[Tensor, "*batch heads nodes nodes"]:
+        return self.logits(seen).softmax(-1)
+
+    def logits(self, seen: Float[Tensor, "*batch nodes width"]) -> Float[Tensor, "*batch heads nodes nodes"]:
         query = self.query(seen).unflatten(-1, (self.heads, -1)).transpose(-3, -2)
         key = self.key(seen).unflatten(-1, (self.heads, -1)).transpose(-3, -2)
         if self.rotary:
             query, key = rotate(query), rotate(key)
-        return (query @ key.mT / math.sqrt(query.shape[-1])).softmax(-1)
+        return query @ key.mT / math.sqrt(query.shape[-1])
 
 
 class Layer(nn.Module):

@@ -16,6 +16,8 @@ FORMATS = ("png", "svg", "pdf")
 LETTER = 0.064  # inches, a letter's mean width in a legend
 #: Colours that can be told apart without seeing red or green, in the order in which arms appear.
 COLOURS = ("#D55E00", "#0072B2", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999999")
+#: Arms beyond them have the same colours again, in another style.
+AGAIN: dict[str, Any] = {"linestyle": "-.", "marker": "^"}
 
 
 def curves(results: Results) -> Figure:
@@ -25,7 +27,10 @@ def curves(results: Results) -> Figure:
     """
     pictures = results.study.view.pictures(results.preset, results.points)
     arms = list(dict.fromkeys(point.arm for point in results.points))
-    colours = {arm: COLOURS[index % len(COLOURS)] for index, arm in enumerate(arms)}
+    styles = {
+        arm: {"color": COLOURS[index % len(COLOURS)]} | (AGAIN if index >= len(COLOURS) else {})
+        for index, arm in enumerate(arms)
+    }
     columns = 2 if len(pictures) == 4 else max(1, min(3, len(pictures)))
     rows = max(1, -(-len(pictures) // columns))
     width, height = (4.2, 3.4) if len(pictures) > 1 else (5.6, 4.8)
@@ -34,7 +39,7 @@ def curves(results: Results) -> Figure:
     computed = {case.arm for case in results.cases if not case.trial.trained}
     dotted = computed if any(case.arm not in computed for case in results.cases) else set[str]()
     for panel, picture in zip(axes.flat, pictures, strict=False):
-        _draw(picture, panel, colours, dotted)
+        _draw(picture, panel, styles, dotted)
     for panel in axes.flat[len(pictures) :]:
         panel.set_visible(False)
     _add_legend(figure)
@@ -45,10 +50,10 @@ def curves(results: Results) -> Figure:
     return figure
 
 
-def _draw(picture: Picture, panel: Axes, colours: dict[str, str], dotted: set[str]) -> None:
+def _draw(picture: Picture, panel: Axes, styles: dict[str, dict[str, Any]], dotted: set[str]) -> None:
     """Draw a picture. Arms that are computed and not trained are dotted, over the others."""
     for curve in picture.curves:
-        _line(curve, panel, colours[curve.arm], dotted=curve.arm in dotted)
+        _line(curve, panel, styles[curve.arm], dotted=curve.arm in dotted)
     if picture.level is not None:
         panel.axhline(picture.level.value, color="#555555", linestyle="--", linewidth=1, label=picture.level.label)
     if picture.log:
@@ -60,17 +65,17 @@ def _draw(picture: Picture, panel: Axes, colours: dict[str, str], dotted: set[st
     panel.grid(alpha=0.25)
 
 
-def _line(curve: Curve, panel: Axes, colour: str, *, dotted: bool) -> None:
+def _line(curve: Curve, panel: Axes, own: dict[str, Any], *, dotted: bool) -> None:
     """The medians with a band from the lowest to the highest seed, and the published medians, dashed."""
-    style: dict[str, Any] = {"color": colour, "marker": curve.marker, "markersize": 3}
+    style: dict[str, Any] = {"marker": curve.marker, "markersize": 3} | own
     if curve.marker is None:
-        style = {"color": colour, "linewidth": 2 if dotted else 1.2}
+        style = {"color": own["color"], "linewidth": 2 if dotted else 1.2}
     if dotted:
         style |= {"linestyle": ":", "zorder": 3}
     x = [point.x for point in curve.points]
     panel.plot(x, [point.median for point in curve.points], label=curve.label, **style)
     lows, highs = [min(point.ours) for point in curve.points], [max(point.ours) for point in curve.points]
-    panel.fill_between(x, lows, highs, color=colour, alpha=0.18, linewidth=0)
+    panel.fill_between(x, lows, highs, color=own["color"], alpha=0.18, linewidth=0)
     known = [(point.x, point.published_median) for point in curve.points if point.published_median is not None]
     if known:
         style["linestyle"] = "--"
@@ -86,7 +91,9 @@ def _x_axis(picture: Picture, panel: Axes) -> None:
             panel.xaxis.set_major_formatter(lambda step, _: f"{step / 1000:g}k" if step >= 1000 else f"{step:g}")
     elif picture.log_x:
         if len(ticks) <= 6:  # the labels that matplotlib puts between decades run into each other
-            panel.set_xticks(ticks, [f"{tick:,g}" for tick in ticks])
+            labels = [f"{tick:,.0f}" if tick >= 1 else f"{tick:g}" for tick in ticks]
+            slanted = {"rotation": 30, "ha": "right"} if max(map(len, labels)) > 5 else {}
+            panel.set_xticks(ticks, labels, **slanted)
             panel.minorticks_off()
     elif len(ticks) <= 8 and all(float(tick).is_integer() for tick in ticks):
         panel.set_xticks(ticks)  # nobody has 2.5 layers

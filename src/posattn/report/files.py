@@ -9,8 +9,21 @@ from posattn.files import make_folder, write_whole
 from posattn.report import table
 from posattn.report.figures import FORMATS, curves, rendered
 from posattn.report.learned import learned
+from posattn.report.maps import colour_map
 from posattn.report.page import page
 from posattn.studies.core.results import Results
+
+
+def mapped(results: Results) -> dict[str, tuple[str, bytes]]:
+    """The study's maps: a caption and a picture by the name of its file."""
+    caption = "Median over seeds, {}, one panel per model; hatched: not run there."
+    return {
+        f"map-{one.title}": (
+            caption.format(f"{one.measure} over {one.x_label} and {one.y_label}, {one.title}"),
+            rendered(colour_map(one), "png"),
+        )
+        for one in results.study.view.maps(results.preset, results.points)
+    }
 
 
 def write(results: Results, out: str | os.PathLike[str] = "runs") -> Path:
@@ -30,9 +43,9 @@ def write(results: Results, out: str | os.PathLike[str] = "runs") -> Path:
     computed = any(not case.trial.trained for case in results.cases)
     dotted = "; dotted: computed, not trained" if computed else ""
     caption = f"Median over seeds with a band from the lowest to the highest; dashed: published{dotted}."
-    pictures = learned(results, out)
-    for name, (_, picture) in pictures.items():
+    maps, pictures = mapped(results), learned(results, out)
+    for name, (_, picture) in (maps | pictures).items():
         write_whole(folder / f"{name}.png", picture)
-    shown = page(results, (caption, drawn["png"]), list(pictures.values()))
+    shown = page(results, (caption, drawn["png"]), list(maps.values()), list(pictures.values()))
     write_whole(folder / "report.html", shown.encode())
     return folder / "report.html"

@@ -4,9 +4,11 @@ from posattn.html import png, render
 from posattn.report import table
 from posattn.studies.core.results import Results
 
+Captioned = tuple[str, bytes]
 
-def page(results: Results, curves: tuple[str, bytes], learned: list[tuple[str, bytes]]) -> str:
-    """The report of a study. Pictures are (caption, PNG): its curves, and what the models have learned."""
+
+def page(results: Results, curves: Captioned, maps: list[Captioned], learned: list[Captioned]) -> str:
+    """The report of a study. Pictures are (caption, PNG): curves, maps, and what the models have learned."""
     return render(
         "report.html",
         study=results.study,
@@ -14,6 +16,7 @@ def page(results: Results, curves: tuple[str, bytes], learned: list[tuple[str, b
         changes=[str(change) for change in results.changes],
         versions=results.versions,
         curves=_picture(*curves),
+        maps=[_picture(*picture) for picture in maps],
         learned=[_picture(*picture) for picture in learned],
         header=table.header(results),
         rows=table.cells(results),

@@ -26,6 +26,7 @@ class Point:
     seeds: tuple[int, ...]
     drawn: bool = True  # in the figure; all points are in the CSV file
     share: bool = False  # a share of 1, which is written without a power of ten
+    y: float | None = None  # its place on the other axis of a map
 
     @property
     def median(self) -> float:
@@ -88,6 +89,17 @@ class Picture:
     log_x: bool
     ticks: tuple[float, ...] = ()
     level: Level | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Map:
+    """One figure with a panel per arm: the medians of its points as colours, over x and y."""
+
+    title: str
+    points: tuple[Point, ...]
+    x_label: str
+    y_label: str
+    measure: str
 
 
 def by_panel(points: Iterable[Point]) -> dict[str, list[Point]]:

@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from posattn.files import write_whole
 from posattn.studies.core.case import Case
-from posattn.studies.core.points import Curve, Finished, Level, Picture, Point, Row, by_panel, over_places, scored
+from posattn.studies.core.points import Curve, Finished, Level, Map, Picture, Point, Row, by_panel, over_places, scored
 from posattn.version import __version__
 
 #: Of all steps, the shares that the table of a study through training shows.
@@ -39,6 +39,10 @@ class View(ABC):
     @abstractmethod
     def pictures(self, preset: str, points: Sequence[Point]) -> list[Picture]:
         """The panels of the figure."""
+
+    def maps(self, preset: str, points: Sequence[Point]) -> list[Map]:
+        """Figures of their own, where points have two axes."""
+        return []
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,12 +12,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
+from torch import nn
 
 from posattn import tasks
 from posattn.files import write_whole
-from posattn.nn import load
+from posattn.nn import LoopedPositionalTransformer, load, model_of
+from posattn.nn.random_places import PlacedModel
 from posattn.studies.core.case import Case
-from posattn.studies.core.points import Finished, Picture, Point, by_panel, over_places
+from posattn.studies.core.points import Finished, Map, Picture, Point, by_panel, over_places
 from posattn.studies.core.views import View
 from posattn.tasks.scoring import relative_rms
 from posattn.train.polish import polish
@@ -50,19 +52,21 @@ class Samples(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class RelativeErrors(View):
-    """The relative RMS error over sizes; scales and shifts that are not 1 and 0 stand in tables alone.
+    """The relative RMS error over sizes, and maps of it over sizes and scales; shifts stand in tables alone.
 
-    `sizes` gives those of a task at a preset. `polishes` gives what a case's model is polished on, by least
-    squares in float64, to be shown a second time; None where it is not.
+    `sizes` gives those that a case is tested at in a preset. `polishes` gives what a case's model is polished on, by
+    least squares in float64, to be shown a second time; None where it is not. `computed` gives the model of a case that
+    is not trained, at a size.
     """
 
-    sizes: Callable[[str, str], Sequence[Size]]
+    sizes: Callable[[Case, str], Sequence[Size]]
     polishes: Callable[[Case], Samples | None]
+    computed: Callable[[Case, Size], Any]
 
     def points(self, study: str, preset: str, finished: Iterable[Finished]) -> list[Point]:
         found = []
         for one in finished:
-            sizes = self.sizes(one.case.task, preset)
+            sizes = self.sizes(one.case, preset)
             derived = [
                 self._kept(study, preset, one.case, sizes, folder, seed)
                 for folder, seed in zip(one.folders, one.seeds, strict=True)
@@ -71,8 +75,8 @@ class RelativeErrors(View):
                 arm = one.case.arm + (POLISHED if polished else "")
                 for size in sizes:
                     ours = tuple(float(figures[size.name + (POLISHED if polished else "")]) for figures in derived)
-                    drawn = (size.scale, size.shift) == (1.0, 0.0)
-                    found.append(Point(one.case.task, arm, size.name, size.x, ours, (), one.seeds, drawn=drawn))
+                    drawn, y = (size.scale, size.shift) == (1.0, 0.0), None if size.shift else size.scale
+                    found.append(Point(one.case.task, arm, size.name, size.x, ours, (), one.seeds, drawn=drawn, y=y))
         return found
 
     def _kept(
@@ -85,9 +89,11 @@ class RelativeErrors(View):
             again = [size.name + POLISHED for size in sizes] if samples is not None else []
             if held["version"] == __version__ and set(held["figures"]) == {*(size.name for size in sizes), *again}:
                 return held["figures"]
-        trained = load(folder / "weights.safetensors")
-        model = answering(trained, case.task)
-        found = {size.name: relative_error(model, case.task, size, seed=seed) for size in sizes}
+        trained = load(folder / "weights.safetensors") if case.trial.trained else None
+        model = None if trained is None else answering(trained, case.task)
+        found = {
+            size.name: relative_error(model or self.computed(case, size), case.task, size, seed=seed) for size in sizes
+        }
         if samples is not None:
             model = answering(polished_on(trained, samples, seed=seed), case.task)
             found |= {size.name + POLISHED: relative_error(model, case.task, size, seed=seed) for size in sizes}
@@ -100,6 +106,15 @@ class RelativeErrors(View):
             for panel, shown in by_panel(points).items()
         ]
 
+    def maps(self, preset: str, points: Sequence[Point]) -> list[Map]:
+        tasks_ = dict.fromkeys(point.task for point in points)
+        placed = {task: tuple(p for p in points if p.task == task and p.y is not None) for task in tasks_}
+        return [
+            Map(title=task, points=shown, x_label=self.axis, y_label="scale", measure="relative error")
+            for task, shown in placed.items()
+            if len({point.y for point in shown}) > 1
+        ]
+
 
 def polished_on(model: Any, samples: Samples, *, seed: int) -> Any:
     """The model after least squares in float64."""
@@ -110,22 +125,23 @@ def polished_on(model: Any, samples: Samples, *, seed: int) -> Any:
 
 
 def answering(model: Any, task: str) -> Any:
-    """The model as it answers a task: one that sorts also knows the median of the whole."""
-    if task != "whole-median":
+    """The model as it answers a task: a looped one that sorts also knows the median of the whole."""
+    if task != "whole-median" or not isinstance(model, LoopedPositionalTransformer):
         return model
-    from posattn.nn import model_of
-
     return model_of(model.architecture.changed(reads="median"), model.weights())
 
 
 @torch.no_grad()
 def relative_error(model: Any, task: str, size: Size, *, seed: int) -> float:
     """RMS of the error over RMS of the answers, the shift left out of both: a large one would hide every error."""
-    dtype = next(model.parameters()).dtype
-    x, _ = tasks.get(task).sample(
-        size.samples, **size.options, generator=stream(seed, f"inputs of {size.name}"), dtype=dtype
+    dtype = next(model.parameters()).dtype if isinstance(model, nn.Module) else torch.float32
+    places = {"places": model.architecture.length} if isinstance(model, PlacedModel) else {}
+    inputs, _ = tasks.get(task).sample(
+        size.samples, **size.options, **places, generator=stream(seed, f"inputs of {size.name}"), dtype=dtype
     )
+    x, *stand = inputs if isinstance(inputs, tuple) else (inputs,)
     x = x * size.scale + size.shift
     exact = tasks.get(task).target(x.double())
-    predicted = torch.cat([model(one) for one in x.split(1)]).double()
+    each = zip(*(tensor.split(1) for tensor in (x, *stand)), strict=True)
+    predicted = torch.cat([model(*one) for one in each]).double()
     return float(relative_rms(predicted - size.shift, exact - size.shift).item())
