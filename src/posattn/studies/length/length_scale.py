@@ -12,10 +12,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch
+
+from posattn import tasks
 from posattn.nn import Looped
 from posattn.studies.core.case import Case
 from posattn.studies.core.study import Study, register
 from posattn.studies.length.relative_errors import RelativeErrors, Samples, Size
+from posattn.tasks.base import sample_options
+from posattn.tasks.pairs import GRAPHS
 from posattn.train import Data, Evaluation, Optimiser, TestSet, Trial
 
 
@@ -47,19 +52,20 @@ class Kind:
         return "shift" in self.symmetry
 
 
-GRAPHS = {"smoke": (6, 9), "quick": (6, 16, 64), "paper": (6, 16, 64, 256)}
+NODES = {"smoke": (6, 9), "quick": (6, 16, 64), "paper": (6, 16, 64, 256)}
+LONG = {"smoke": (8, 64), "quick": (8, 64, 1024, 16_384), "paper": (8, 64, 1024, 16_384, 65_536, 1 << 20)}
 TABLES = {"smoke": (6, 9), "quick": (6, 32, 128), "paper": (6, 32, 128, 512)}
 SHIFTED, LINEAR, MOVED = ("scale", "shift"), ("scale", "linear"), ("scale", "potential")
 KINDS = {
-    "min": Kind(schedule="scan", symmetry=SHIFTED),
-    "max": Kind(schedule="scan", symmetry=SHIFTED),
+    "min": Kind(schedule="scan", symmetry=SHIFTED, tested=LONG),
+    "max": Kind(schedule="scan", symmetry=SHIFTED, tested=LONG),
     "sort": Kind(schedule="bitonic", symmetry=SHIFTED),
     "whole-median": Kind(schedule="bitonic", symmetry=SHIFTED, trained_on="sort"),
-    "sum": Kind(schedule="scan", symmetry=LINEAR),
+    "sum": Kind(schedule="scan", symmetry=LINEAR, tested=LONG),
     "max-subarray": Kind(schedule="scan", symmetry=("scale",), state_dim=4),
-    "all-pairs": Kind(schedule="pairs", symmetry=MOVED, size="nodes", trained_at=6, tested=GRAPHS),
-    "widest-path": Kind(schedule="pairs", symmetry=SHIFTED, size="nodes", trained_at=6, tested=GRAPHS),
-    "reachability": Kind(schedule="pairs", symmetry=SHIFTED, size="nodes", trained_at=6, tested=GRAPHS),
+    "all-pairs": Kind(schedule="pairs", symmetry=MOVED, size="nodes", trained_at=6, tested=NODES),
+    "widest-path": Kind(schedule="pairs", symmetry=SHIFTED, size="nodes", trained_at=6, tested=NODES),
+    "reachability": Kind(schedule="pairs", symmetry=SHIFTED, size="nodes", trained_at=6, tested=NODES),
     "edit-distance": Kind(schedule="grid", symmetry=MOVED, trained_at=6, tested=TABLES),
     "warping": Kind(schedule="grid", symmetry=MOVED, trained_at=6, tested=TABLES),
 }
@@ -67,19 +73,31 @@ HIDDEN = {"smoke": 8, "quick": 32, "paper": 32}
 STEPS = {"smoke": 10, "quick": 1500, "paper": 8000}
 BATCH = {"smoke": 8, "quick": 128, "paper": 128}
 SCALES = {"smoke": (10,), "quick": (10, 1000), "paper": (10, 100, 1000)}
+POTENTIALS = {"smoke": (10,), "quick": (1000,), "paper": (10, 100, 1000)}
 SHIFTS = {"smoke": (10,), "quick": (1000,), "paper": (-1000, 10, 1000)}
 
 
 def sizes(task: str, preset: str) -> Sequence[Size]:
-    """Where a task is tested: at every size as it is, and at the second one scaled and shifted too."""
-    kind = KINDS[task]
-    found = [Size(f"{kind.size} {n}", n, {kind.size: n}) for n in kind.tested[preset]]
-    near = kind.tested[preset][1]
-    options = {kind.size: near}
+    """Where a task is tested: at every size as it is, and at the second one scaled, shifted and lifted too.
+
+    Graphs are dense, sparse and rings at every size. Potentials are added in float64: in float32 ±1,000 would cost the
+    digits that are looked at.
+    """
+    kind, near = KINDS[task], KINDS[task].tested[preset][1]
+
+    def size(n: int, what: str = "", **given: Any) -> Size:
+        options = {kind.size: n} | given.pop("options", {})
+        return Size(f"{kind.size} {n}{what}", n, options, drawn=not what, **given)
+
+    found = [size(n) for n in kind.tested[preset]]
+    if kind.schedule == "pairs":
+        others = [graph for graph in GRAPHS if graph != sample_options(tasks.get(task))["graph"]]
+        found += [size(n, f", {graph}", options={"graph": graph}) for n in kind.tested[preset] for graph in others]
     if task != "reachability":
-        found += [Size(f"{kind.size} {near}, c={c}", near, options, scale=c) for c in SCALES[preset]]
-    if kind.shifts and kind.schedule != "pairs":
-        found += [Size(f"{kind.size} {near}, shift {t:+}", near, options, shift=t) for t in SHIFTS[preset]]
+        found += [size(near, f", c={c}", scale=c) for c in SCALES[preset]]
+        found += [size(near, f", shift {t:+}", shift=t) for t in SHIFTS[preset] if kind.shifts]
+    if task == "all-pairs":
+        found += [size(near, f", potential ±{u}", potential=u, dtype=torch.float64) for u in POTENTIALS[preset]]
     return found
 
 

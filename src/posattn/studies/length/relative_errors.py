@@ -7,11 +7,13 @@ here, when a study shows what it found, and the figures are kept beside the scor
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
+from torch import Tensor
 
 from posattn import tasks
 from posattn.files import write_whole
@@ -39,6 +41,9 @@ class Size(NamedTuple):
     samples: int = 4
     scale: float = 1.0
     shift: float = 0.0
+    potential: float = 0.0  # of every node of a graph, drawn from ± this
+    dtype: torch.dtype | None = None  # that the model is evaluated in; None is its own
+    drawn: bool = True  # in the figure
 
 
 class Samples(NamedTuple):
@@ -50,7 +55,7 @@ class Samples(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class RelativeErrors(View):
-    """The relative RMS error over sizes; scales and shifts that are not 1 and 0 stand in tables alone.
+    """The relative RMS error over sizes; those that are not `drawn` stand in tables alone.
 
     `sizes` gives those of a task at a preset. `polishes` gives what a case's model is polished on, by least
     squares in float64, to be shown a second time; None where it is not.
@@ -71,8 +76,7 @@ class RelativeErrors(View):
                 arm = one.case.arm + (POLISHED if polished else "")
                 for size in sizes:
                     ours = tuple(float(figures[size.name + (POLISHED if polished else "")]) for figures in derived)
-                    drawn = (size.scale, size.shift) == (1.0, 0.0)
-                    found.append(Point(one.case.task, arm, size.name, size.x, ours, (), one.seeds, drawn=drawn))
+                    found.append(Point(one.case.task, arm, size.name, size.x, ours, (), one.seeds, drawn=size.drawn))
         return found
 
     def _kept(
@@ -120,12 +124,18 @@ def answering(model: Any, task: str) -> Any:
 
 @torch.no_grad()
 def relative_error(model: Any, task: str, size: Size, *, seed: int) -> float:
-    """RMS of the error over RMS of the answers, the shift left out of both: a large one would hide every error."""
-    dtype = next(model.parameters()).dtype
-    x, _ = tasks.get(task).sample(
-        size.samples, **size.options, generator=stream(seed, f"inputs of {size.name}"), dtype=dtype
-    )
-    x = x * size.scale + size.shift
-    exact = tasks.get(task).target(x.double())
+    """RMS of the error over RMS of the answers; what a shift or a potential adds would hide every error: left out."""
+    solved, dtype = tasks.get(task), size.dtype or next(model.parameters()).dtype
+    model = deepcopy(model).to(dtype)
+
+    def drawn(**moved: float) -> Tensor:
+        generator = stream(seed, f"inputs of {size.name}")
+        x, _ = solved.sample(size.samples, **size.options, **moved, generator=generator, dtype=dtype)
+        return x * size.scale
+
+    plain = drawn()
+    x = (drawn(potential=size.potential) if size.potential else plain) + size.shift
+    exact = solved.target(x.double())
+    added = exact - solved.target(plain.double()) if size.potential else size.shift
     predicted = torch.cat([model(one) for one in x.split(1)]).double()
-    return float(relative_rms(predicted - size.shift, exact - size.shift).item())
+    return float(relative_rms(predicted - added, exact - added).item())
