@@ -176,18 +176,6 @@ def test_a_file_and_a_text_give_the_model_back(tmp_path):
     torch.testing.assert_close(back(x), model(schedule="scan", symmetry=("scale", "shift"))(x), rtol=0, atol=0)
 
 
-@pytest.mark.parametrize("schedule", ["scan", "bitonic"])
-def test_attention_as_matrices_is_what_the_heads_read(schedule):
-    made = model(schedule=schedule, symmetry=("scale", "shift"))
-    attention = made.attention(6)
-    torch.testing.assert_close(attention.sum(-1), torch.ones(attention.shape[:-1]).to(attention))
-    state = draw(1, 6, 1)
-    for matrices, (after, _) in zip(attention, made._iterations(state), strict=True):
-        heads = (matrices.double() @ state[0] - state[0]).squeeze(-1).T
-        torch.testing.assert_close(state + made._mlp(heads)[None], after, rtol=0, atol=1e-6)
-        state = after
-
-
 def test_it_is_exported_for_a_length():
     made = model(schedule="bitonic", symmetry=("scale", "shift"))
     x = draw(2, 8, 1)
