@@ -251,6 +251,10 @@ class LoopedPositionalTransformer(Model[Looped]):
             seen = layer(seen) if self.architecture.linear else layer(seen).relu()
         return last(seen)
 
+    def linear_maps(self) -> list[Float[Tensor, "_ _"]]:
+        """The matrices of the MLP, (out, into) each, in the order that they are applied."""
+        return [self.get_parameter(f"layers.{place}.weight") for place in range(self.architecture.mlp_layers)]
+
     def _entered(self, x: Tensor) -> Tensor:
         own = x[..., :1]
         return own if self.architecture.state_dim == 1 else torch.cat([own, self.encoder(x)], dim=-1)
