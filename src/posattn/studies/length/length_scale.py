@@ -22,6 +22,7 @@ from posattn.studies.length.relative_errors import RelativeErrors, Samples, Size
 from posattn.tasks.base import sample_options
 from posattn.tasks.pairs import GRAPHS
 from posattn.train import Data, Evaluation, Optimiser, TestSet, Trial
+from posattn.train.looped_for import looped_for
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,19 +56,27 @@ class Kind:
 NODES = {"smoke": (6, 9), "quick": (6, 16, 64), "paper": (6, 16, 64, 256)}
 LONG = {"smoke": (8, 64), "quick": (8, 64, 1024, 16_384), "paper": (8, 64, 1024, 16_384, 65_536, 1 << 20)}
 TABLES = {"smoke": (6, 9), "quick": (6, 32, 128), "paper": (6, 32, 128, 512)}
-SHIFTED, LINEAR, MOVED = ("scale", "shift"), ("scale", "linear"), ("scale", "potential")
+
+
+def _kind(task: str, **given: Any) -> Kind:
+    """A kind with the model that suits a task."""
+    model = looped_for(task)
+    symmetry = tuple(map(str, model.symmetry))
+    return Kind(schedule=model.schedule, symmetry=symmetry, state_dim=model.state_dim, **given)
+
+
 KINDS = {
-    "min": Kind(schedule="scan", symmetry=SHIFTED, tested=LONG),
-    "max": Kind(schedule="scan", symmetry=SHIFTED, tested=LONG),
-    "sort": Kind(schedule="bitonic", symmetry=SHIFTED),
-    "whole-median": Kind(schedule="bitonic", symmetry=SHIFTED, trained_on="sort"),
-    "sum": Kind(schedule="scan", symmetry=LINEAR, tested=LONG),
-    "max-subarray": Kind(schedule="scan", symmetry=("scale",), state_dim=4),
-    "all-pairs": Kind(schedule="pairs", symmetry=MOVED, size="nodes", trained_at=6, tested=NODES),
-    "widest-path": Kind(schedule="pairs", symmetry=SHIFTED, size="nodes", trained_at=6, tested=NODES),
-    "reachability": Kind(schedule="pairs", symmetry=SHIFTED, size="nodes", trained_at=6, tested=NODES),
-    "edit-distance": Kind(schedule="grid", symmetry=MOVED, trained_at=6, tested=TABLES),
-    "warping": Kind(schedule="grid", symmetry=MOVED, trained_at=6, tested=TABLES),
+    "min": _kind("min", tested=LONG),
+    "max": _kind("max", tested=LONG),
+    "sort": _kind("sort"),
+    "whole-median": _kind("sort", trained_on="sort"),
+    "sum": _kind("sum", tested=LONG),
+    "max-subarray": _kind("max-subarray"),
+    "all-pairs": _kind("all-pairs", size="nodes", trained_at=6, tested=NODES),
+    "widest-path": _kind("widest-path", size="nodes", trained_at=6, tested=NODES),
+    "reachability": _kind("reachability", size="nodes", trained_at=6, tested=NODES),
+    "edit-distance": _kind("edit-distance", trained_at=6, tested=TABLES),
+    "warping": _kind("warping", trained_at=6, tested=TABLES),
 }
 HIDDEN = {"smoke": 8, "quick": 32, "paper": 32}
 STEPS = {"smoke": 10, "quick": 1500, "paper": 8000}
