@@ -378,6 +378,34 @@ def test_every_model_trains_at_every_precision(run: Any, tmp_path: Path, model: 
         assert row["loss"] == pytest.approx(other["loss"], rel=0.08 if precision == "bf16" else 1e-3)
 
 
+def test_a_looped_model_trains_on_graphs_and_no_other_does(run: Any, tmp_path: Path) -> None:
+    few = [
+        "--length",
+        3,
+        "--steps",
+        2,
+        "--samples",
+        8,
+        "--batch",
+        4,
+        "--scale",
+        1,
+        "--device",
+        "cpu",
+        "--out",
+        tmp_path,
+    ]
+    ended = run("train", "all-pairs", "--model", "looped", *few, "--json")
+    assert ended.code == 0
+    rows = events(ended.out)[-1]["rows"]
+    assert [row["set"] for row in rows] == ["train", "c=1"]
+    model = posattn.load(tmp_path / rows[0]["trial"] / "weights.safetensors")
+    assert model.architecture.schedule == "pairs"
+    refused = run("train", "all-pairs", *few)
+    assert (refused.code, refused.out) == (2, "")
+    assert "task 'all-pairs' is not a list of numbers: use model='looped'" in refused.err
+
+
 # ---- run and report
 
 SMOKE = ["--preset", "smoke", "--device", "cpu"]
