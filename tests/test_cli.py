@@ -24,6 +24,7 @@ from command_line import Ended, runner, without_colours
 from posattn import cli, engine, tasks
 from posattn.cli import output
 from posattn.errors import PosattnError
+from posattn.train.looped_for import SUITED
 
 SMALL = ["train", "sum", "--steps", "3", "--batch", "100", "--samples", "300", "--scale", "1", "--device", "cpu"]
 COMMANDS = list(typer.main.get_group(cli.app).commands)
@@ -205,7 +206,7 @@ def test_train_refuses_a_task_that_is_no_list_of_numbers(run: Any, tmp_path: Pat
     (line,) = ended.err.splitlines()
     assert (ended.code, ended.out) == (2, "")
     assert line.startswith(f"posattn: task '{name}' is not a list of numbers")
-    assert line.endswith(f"{', '.join(NUMERIC)}.")
+    assert line.endswith("use model='looped', or a module of your own." if name in SUITED else f"{', '.join(NUMERIC)}.")
 
 
 def test_results_do_not_go_where_a_file_is(run: Any, tmp_path: Path) -> None:

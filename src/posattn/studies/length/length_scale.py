@@ -146,8 +146,8 @@ class LengthScale(Study):
     seeds = {"smoke": 2, "quick": 1, "paper": 10}
     cost = {"smoke": "seconds", "quick": "2 min per task, 2 cores", "paper": "hours, 2 cores"}
     notes = (
-        "Figures are the RMS of the error over the RMS of the answers, shifts and potentials left out of both. Models are trained on "
-        "sizes up to 8 (graphs and tables of 6) and numbers in [−2, 2] (weights and costs in [0, 2]).",
+        "Figures are the RMS of the error over the RMS of the answers, shifts and potentials left out of both. Models "
+        "are trained on sizes up to 8 (graphs and tables of 6) and numbers in [−2, 2] (weights and costs in [0, 2]).",
         "The schedule is given. What schedule and symmetry leave open is learned: four slopes for sort, two for min, "
         "max and shortest paths, four for widest paths and tables, two factors for sum.",
         "Small sizes are trained in one pass: whatever block is complete after an iteration has a target. For scan, "
