@@ -24,6 +24,7 @@ from command_line import Ended, runner, without_colours
 from posattn import cli, engine, tasks
 from posattn.cli import output
 from posattn.errors import PosattnError
+from posattn.train.looped_for import SUITED
 
 SMALL = ["train", "sum", "--steps", "3", "--batch", "100", "--samples", "300", "--scale", "1", "--device", "cpu"]
 COMMANDS = list(typer.main.get_group(cli.app).commands)
@@ -205,7 +206,7 @@ def test_train_refuses_a_task_that_is_no_list_of_numbers(run: Any, tmp_path: Pat
     (line,) = ended.err.splitlines()
     assert (ended.code, ended.out) == (2, "")
     assert line.startswith(f"posattn: task '{name}' is not a list of numbers")
-    assert line.endswith(f"{', '.join(NUMERIC)}.")
+    assert line.endswith("use model='looped', or a module of your own." if name in SUITED else f"{', '.join(NUMERIC)}.")
 
 
 def test_results_do_not_go_where_a_file_is(run: Any, tmp_path: Path) -> None:
@@ -376,6 +377,34 @@ def test_every_model_trains_at_every_precision(run: Any, tmp_path: Path, model: 
     for row, other in zip(rows, usual, strict=True):
         # Ten products in a row are rounded to 8 bits, and an error is squared: 2 · 10 · 2⁻⁸.
         assert row["loss"] == pytest.approx(other["loss"], rel=0.08 if precision == "bf16" else 1e-3)
+
+
+def test_a_looped_model_trains_on_graphs_and_no_other_does(run: Any, tmp_path: Path) -> None:
+    few = [
+        "--length",
+        3,
+        "--steps",
+        2,
+        "--samples",
+        8,
+        "--batch",
+        4,
+        "--scale",
+        1,
+        "--device",
+        "cpu",
+        "--out",
+        tmp_path,
+    ]
+    ended = run("train", "all-pairs", "--model", "looped", *few, "--json")
+    assert ended.code == 0
+    rows = events(ended.out)[-1]["rows"]
+    assert [row["set"] for row in rows] == ["train", "c=1"]
+    model = posattn.load(tmp_path / rows[0]["trial"] / "weights.safetensors")
+    assert model.architecture.schedule == "pairs"
+    refused = run("train", "all-pairs", *few)
+    assert (refused.code, refused.out) == (2, "")
+    assert "task 'all-pairs' is not a list of numbers: use model='looped'" in refused.err
 
 
 # ---- run and report

@@ -1,6 +1,7 @@
 """From slopes that are slightly off to a program that is proved; the model agrees with it within its bound."""
 
 import itertools
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -63,6 +64,61 @@ def test_paths_are_proved_to_be_the_shortest_of_all() -> None:
     assert agreement(model, program, bound=bound, generator=torch.Generator().manual_seed(0)).holds
 
 
+def relaxed(x: np.ndarray) -> np.ndarray:
+    """Widest paths, by relaxing n times whatever there is; the diagonal is a path of its own."""
+    side = int(x.shape[1] ** 0.5)
+    weights = width = x.reshape(-1, side, side)
+    for _ in range(side):
+        width = np.maximum(width, np.minimum(width[:, :, :, None], weights[:, None]).max(2))
+    return width.reshape(x.shape)
+
+
+def filled(x: np.ndarray) -> np.ndarray:
+    """A table, cell by cell, with walls of infinity around it."""
+    side = int(x.shape[1] ** 0.5)
+    across, above, left = np.moveaxis(x.reshape(-1, side, side, 3), -1, 0)
+    best = np.full((len(x), side + 1, side + 1), np.inf)
+    best[:, 0, 0] = 0.0
+    for i in range(side):
+        for j in range(side):
+            candidates = (
+                best[:, i, j] + across[:, i, j],
+                best[:, i, j + 1] + above[:, i, j],
+                best[:, i + 1, j] + left[:, i, j],
+            )
+            best[:, i + 1, j + 1] = np.minimum.reduce(candidates)
+            best[:, 0, 0] = np.inf  # the start is outside of the table, and left once
+    return best[:, 1:, 1:].reshape(len(x), -1, 1)
+
+
+@pytest.mark.parametrize(
+    ("model", "sides", "proved", "width", "oracle"),
+    [
+        (with_slopes("pairs", SHIFT, [MIN, MAX]), (1, 2, 3, 5), 3, 1, relaxed),
+        (with_slopes("grid", POTENTIAL, [MIN, MIN]), (1, 2, 3, 4), 3, 3, filled),
+    ],
+    ids=["widest paths", "tables"],
+)
+def test_the_best_of_all_paths_is_proved_and_the_model_agrees_with_it(
+    model: LoopedPositionalTransformer,
+    sides: tuple[int, ...],
+    proved: int,
+    width: int,
+    oracle: Callable[..., np.ndarray],
+) -> None:
+    for side in sides:
+        program = learned_program(model, side)
+        x = np.random.default_rng(side).integers(-9, 10, (50, side * side, width)).astype(float)
+        assert (run(program, x) == oracle(x)).all()
+        bound = error_bound(model, side, rounding=True).value
+        found = agreement(model, program, bound=bound, generator=torch.Generator().manual_seed(0))
+        assert found.holds
+        assert found.largest > found.bound / 100 or side == 1
+    assert compile(learned_program(model, proved), domain=100).prove().holds
+    with pytest.raises(PosattnError, match=f"length={sides[-1] + 1}: a specification writes out all .* at most"):
+        learned_program(model, sides[-1] + 1)
+
+
 def test_a_model_that_is_further_off_than_the_bound_is_seen() -> None:
     model = with_slopes("bitonic", SHIFT, [MIN, (1 - 5e-3, 0.0)])
     program = learned_program(model, 7)
@@ -75,9 +131,10 @@ def test_a_model_that_is_further_off_than_the_bound_is_seen() -> None:
     [
         with_slopes("scan", SHIFT, [(0.5, -0.5)]),
         with_slopes("bitonic", SHIFT, [MAX, MIN]),
-        with_slopes("grid", POTENTIAL, [MIN, MIN]),
+        with_slopes("grid", POTENTIAL, [MIN, MAX]),
+        with_slopes("pairs", SHIFT, [MAX, MIN]),
     ],
-    ids=["an average", "descending", "a table"],
+    ids=["an average", "descending", "the larger of two ways", "the narrowest path"],
 )
 def test_a_step_without_a_specification_is_refused(model: LoopedPositionalTransformer) -> None:
     with pytest.raises(PosattnError, match="no program with a specification"):

@@ -5,14 +5,11 @@ import math
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import posattn
 from posattn import PosattnError
 from posattn.nn import Action, Looped, LoopedPositionalTransformer, from_json, model_of
 from posattn.nn.fast.any_model import mapped
-from posattn.nn.schedules import SCHEDULES
 
 #: 28 steps, each of which rounds two sums of numbers up to 5 in float64.
 ROUNDED = 28 * 2 * 5 * 2.0**-52
@@ -92,40 +89,6 @@ def test_a_grid_is_filled_by_the_best_of_three(side):
     np.testing.assert_allclose(grid(x).detach().numpy().reshape(table.shape), table, rtol=0, atol=1e-13)
 
 
-SCALED = [("scan", 8), ("bitonic", 11), ("pairs", 9)]
-
-
-@settings(deadline=None, max_examples=25)
-@given(st.sampled_from(SCALED), st.integers(-900, 900), st.integers(0, 3))
-def test_a_power_of_two_passes_through_exactly(case, power, seed):
-    schedule, length = case
-    translation = "potential" if schedule == "pairs" else "shift"
-    made = model(seed, schedule=schedule, symmetry=("scale", translation))
-    x = draw(2, length, 1, seed=seed)
-    torch.testing.assert_close(
-        made(torch.ldexp(x, torch.tensor(power))), torch.ldexp(made(x), torch.tensor(power)), rtol=0, atol=0
-    )
-
-
-@settings(deadline=None, max_examples=25)
-@given(st.sampled_from(["scan", "bitonic"]), st.floats(-1e12, 1e12), st.integers(0, 3))
-def test_a_shift_passes_through_within_its_rounding(schedule, by, seed):
-    made = model(seed, schedule=schedule, symmetry=("scale", "shift"))
-    x = draw(2, 11, 1, seed=seed)
-    x = (x + by) - by  # numbers that the shifted ones hold exactly
-    steps = len(SCHEDULES[schedule].reads(11))  # pyright: ignore[reportAttributeAccessIssue]
-    slope = 1 + made.slopes().abs().max().item()
-    allowed = 4 * (1 + 2 * slope) ** steps * steps * 2.0**-53 * (abs(by) + x.abs().max().item())
-    torch.testing.assert_close(made(x + by), made(x) + by, rtol=0, atol=allowed)
-
-
-def test_potentials_pass_through():
-    made = model(schedule="pairs", symmetry=("scale", "potential"))
-    x, u = draw(2, 16, 1), 1000 * draw(2, 4, seed=5)
-    moved = (u[:, :, None] - u[:, None, :]).reshape(2, 16, 1)
-    torch.testing.assert_close(made(x + moved), made(x) + moved, rtol=0, atol=1e-9)
-
-
 def test_a_linear_step_adds():
     made = model(schedule="scan", symmetry=("linear",))
     x, y = draw(2, 8, 1), draw(2, 8, 1, seed=7)
@@ -174,18 +137,6 @@ def test_a_file_and_a_text_give_the_model_back(tmp_path):
     x = draw(1, 5, 1)
     torch.testing.assert_close(back(x), made(x), rtol=0, atol=0)
     torch.testing.assert_close(back(x), model(schedule="scan", symmetry=("scale", "shift"))(x), rtol=0, atol=0)
-
-
-@pytest.mark.parametrize("schedule", ["scan", "bitonic"])
-def test_attention_as_matrices_is_what_the_heads_read(schedule):
-    made = model(schedule=schedule, symmetry=("scale", "shift"))
-    attention = made.attention(6)
-    torch.testing.assert_close(attention.sum(-1), torch.ones(attention.shape[:-1]).to(attention))
-    state = draw(1, 6, 1)
-    for matrices, (after, _) in zip(attention, made._iterations(state), strict=True):
-        heads = (matrices.double() @ state[0] - state[0]).squeeze(-1).T
-        torch.testing.assert_close(state + made._mlp(heads)[None], after, rtol=0, atol=1e-6)
-        state = after
 
 
 def test_it_is_exported_for_a_length():

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 
+from looped_models import with_slopes
 from posattn import engine, nn, studies, tasks
 from posattn.studies.core import results
 from posattn.studies.length import opponents
@@ -170,3 +171,28 @@ def test_models_with_places_get_the_numbers_that_the_others_get():
             model.decoder.bias.fill_(3.0)
         found.append(relative_error(model, "min", size, seed=4))
     assert found[0] == found[1] > 0
+
+
+def test_scans_are_tested_to_a_million_numbers_and_graphs_dense_sparse_and_as_rings():
+    for task in ("min", "max", "sum"):
+        assert max(size.x for size in sizes(task, "paper")) == 2**20
+    for task in ("all-pairs", "widest-path", "reachability"):
+        for preset, nodes in (("smoke", (6, 9)), ("paper", (6, 16, 64, 256))):
+            graphs = {"reachability": "sparse"}.get(task, "dense")  # where nothing is said
+            found = {(size.x, size.options.get("graph", graphs)) for size in sizes(task, preset)}
+            assert found == {(n, graph) for n in nodes for graph in ("dense", "sparse", "ring")}
+    potentials = [(size.potential, size.dtype) for size in sizes("all-pairs", "paper") if size.potential]
+    assert potentials == [(u, torch.float64) for u in (10, 100, 1000)]
+
+
+@pytest.mark.parametrize("graph", ["dense", "sparse", "ring"])
+def test_a_potential_is_left_out_of_error_and_answers(graph):
+    """A slope that is off by 1e-3 shows as much with potentials as without, in float64; float32 loses digits."""
+    model = with_slopes("pairs", ("scale", "potential"), [(0.0, -1 + 1e-3)]).float()
+    plain = Size("n", 9, {"nodes": 9, "graph": graph}, dtype=torch.float64)
+    moved = plain._replace(potential=1000.0)
+    wanted = relative_error(model, "all-pairs", plain, seed=0)
+    assert wanted > 1e-4
+    assert relative_error(model, "all-pairs", moved, seed=0) == pytest.approx(wanted, rel=1e-8)
+    assert relative_error(model, "all-pairs", moved._replace(dtype=None), seed=0) != pytest.approx(wanted, rel=1e-8)
+    assert next(model.parameters()).dtype == torch.float32

@@ -14,6 +14,7 @@ from posattn.train import Trial, identity
 from posattn.train.fleet.evaluate import FleetTests
 from posattn.train.random_streams import stream
 
+LATER = (("blocks", False), ("graph", "sparse"))  # sparse: of reachability
 #: By study and preset, a hash of what every case's test sets were drawn with before sets inherited anything.
 BEFORE = json.loads((Path(__file__).parent / "test_sets.json").read_text())
 
@@ -24,10 +25,9 @@ def drawn_with(trial: Any) -> dict[str, Any] | None:
         return None
     usual = sample_options(tasks.get(trial.task))
     found = {one.name: usual | dict(one.options) for one in trial.test_sets}
-    # an option that came later, where it asks for nothing
+    # options that came later, where they ask for nothing
     return {
-        name: {key: value for key, value in held.items() if (key, value) != ("blocks", False)}
-        for name, held in found.items()
+        name: {key: value for key, value in held.items() if (key, value) not in LATER} for name, held in found.items()
     }
 
 

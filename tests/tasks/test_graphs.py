@@ -198,6 +198,21 @@ def test_reachability_has_as_many_edges_as_asked_for(degree: float) -> None:
     assert torch.equal(y, REACHES.target(x))
 
 
+@every_graph
+def test_reachability_has_the_edges_of_its_graph_and_not_all_pairs_are_connected(graph: str) -> None:
+    nodes, count = 11, 400
+    x, y = REACHES.sample(count, nodes=nodes, graph=graph, generator=seeded())
+    edges = x.reshape(count, nodes, nodes) == 1
+    ring = torch.tensor([[j == (i + 1) % nodes for j in range(nodes)] for i in range(nodes)])
+    others = ~ring & ~torch.eye(nodes, dtype=torch.bool)
+    on_ring, elsewhere = (edges[:, where].double().mean().item() for where in (ring, others))
+    # The means of 4,400 and 39,600 coins: five standard deviations are below 0.04 and 0.013.
+    wanted = {"dense": (0.5, 0.5), "sparse": (1.5 / 11, 1.5 / 11), "ring": (10 / 11, 0.0)}[graph]
+    assert abs(on_ring - wanted[0]) < 0.04
+    assert abs(elsewhere - wanted[1]) <= (0 if graph == "ring" else 0.013)
+    assert 0 < y.mean().item() < 1
+
+
 @every_task
 @pytest.mark.parametrize("nodes", [1, 2, 5])
 def test_channel_has_the_answers_of_the_first_nodes_alone(task: PairTask, nodes: int) -> None:
@@ -274,6 +289,7 @@ def test_input_that_is_no_graph_is_refused(task: PairTask, x: Tensor, said: list
         (WIDEST, {"absent": 1.0}, ["absent=1.0, low=0.0"]),
         (WIDEST, {"shift": 1e39}, ["shift=1e+39", "overflows in torch.float32"]),
         (REACHES, {"degree": -1.0}, ["degree=-1.0", "Use 0 or more"]),
+        (REACHES, {"graph": "rign"}, ["'rign'", "did you mean 'ring'?"]),
     ],
 )
 def test_sample_that_cannot_be_drawn_is_refused(task: PairTask, asked: dict[str, Any], said: list[str]) -> None:

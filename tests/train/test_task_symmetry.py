@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from posattn import PosattnError, studies, tasks
-from posattn.nn import Looped
+from posattn.nn import Action, Looped
 from posattn.train import Data, Evaluation, Optimiser, Trial
 from posattn.train.fleet.fleet import Fleet
 from posattn.train.task_symmetry import check_symmetry
@@ -29,6 +29,86 @@ def test_what_the_answers_do_not_have_is_refused_with_an_input_that_shows_it(tas
     shown = str(refused.value).split("For the input ")[1].split(" …")[0]
     starts = [" ".join(f"{number:.3g}" for number in row.flatten().tolist()[:8]) for row in x]
     assert shown in starts
+
+
+def own(*rows):
+    return ("scale", Action(rows))
+
+
+@pytest.mark.parametrize(
+    ("task", "schedule", "symmetry"),
+    [
+        ("min", "scan", own((1,), (0,), (1,))),  # self alone moves
+        ("sum", "scan", own((1,), (1,), (1,))),  # the sum moves by 2
+        ("sort", "bitonic", own((1,), (2,), (1,))),
+        ("all-pairs", "pairs", own((1,), (1,), (1,), (1,))),  # a path of two edges moves by 2
+        ("widest-path", "pairs", ("scale", "potential")),  # shows on graphs of three nodes
+        ("widest-path", "pairs", own((1, 0), (1, 1), (1, -1), (1, 0))),
+    ],
+)
+def test_an_action_that_the_step_does_not_have_is_refused_with_numbers_that_show_it(task, schedule, symmetry):
+    model = Looped(schedule=schedule, symmetry=symmetry)
+    with pytest.raises(PosattnError, match=f"the step of task '{task}' does not have it") as refused:
+        check_symmetry(model, tasks.get(task), sample(task))
+    said = str(refused.value)
+    before, after = said.split(" = ")[1].split(" its answer")[0].split(" to ")
+    before, after = ([float(number) for number in numbers.split(", ")] for numbers in (before, after))
+    wanted, found = (
+        float(said.split(words)[1].split(mark)[0]) for words, mark in ((" move by ", ","), ("moves by ", ". "))
+    )
+    step = {
+        "min": min,
+        "sum": lambda own, other: own + other,
+        "all-pairs": lambda direct, to, by: min(direct, to + by),
+        "widest-path": lambda direct, to, by: max(direct, min(to, by)),
+    }
+    computed = (
+        [step[task](*after) - step[task](*before)]
+        if task in step
+        else [role(after) - role(before) for role in (min, max)]
+    )
+    assert min(abs(one - found) for one in computed) < 0.02  # numbers are shown with three digits
+    assert abs(wanted - found) > 0.02
+
+
+@pytest.mark.parametrize(
+    ("task", "schedule", "symmetry"),
+    [
+        ("sum", "scan", own((1,), (0,), (1,))),  # larger than any shift of the whole list
+        ("sum", "scan", own((1,), (-1,), (0,))),
+        ("min", "scan", own((1,), (1,), (1,))),
+        ("sort", "bitonic", own((1,), (1,), (1,))),
+        ("all-pairs", "pairs", own((1, 0), (1, -1), (0, 1), (1, 0))),
+        ("widest-path", "pairs", own((1,), (1,), (1,), (1,))),
+        ("reachability", "pairs", ("scale", "shift")),
+        ("edit-distance", "grid", ("scale", "potential")),
+        ("warping", "grid", ("scale", "potential")),
+    ],
+)
+def test_an_action_that_the_step_has_passes_though_it_may_be_larger_than_the_tasks(task, schedule, symmetry):
+    check_symmetry(Looped(schedule=schedule, symmetry=symmetry), tasks.get(task), sample(task))
+
+
+def test_a_table_whose_answers_do_not_move_with_a_potential_is_refused():
+    class Largest(type(tasks.get("warping"))):
+        def target(self, inputs):
+            return inputs.amax(-1, keepdim=True).cumsum(1)
+
+    made = Largest(name="largest", summary="", gaps=False)
+    with pytest.raises(PosattnError, match=r"task 'largest' do not have it.* u_ij = 1 \+ i² − 2j, is off by"):
+        check_symmetry(Looped(schedule="grid", symmetry=("scale", "potential")), made, sample("warping"))
+
+
+def test_an_action_is_not_asked_about_inputs_that_a_users_task_cannot_answer():
+    class Eight:
+        name = "eight"
+
+        def target(self, inputs):
+            if inputs.shape[1] != 8:
+                raise ValueError("eight numbers, please")
+            return inputs.cummin(1).values
+
+    check_symmetry(Looped(symmetry=own((1,), (0,), (1,))), Eight(), sample("min"))
 
 
 def test_all_that_the_study_trains_passes():

@@ -6,9 +6,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from posattn import tasks
+from posattn import studies, tasks
 from posattn.errors import PosattnError
 from posattn.tasks import Fixed, Task
+from posattn.train import Trial, looped_for
+from posattn.train.fleet.fleet import Fleet
 from posattn.train.numeric_trials import numeric_trials
 from posattn.train.task_trials import task_trials
 
@@ -98,8 +100,36 @@ def test_fixed_data_is_trained_on_its_train_split_and_tested_on_the_others() -> 
 
 
 @pytest.mark.parametrize(
+    ("task", "size", "given"),
+    [("all-pairs", "nodes", {"low": 0.0, "high": 6.0}), ("edit-distance", "length", {"low": 0.0, "high": 6.0}),
+     ("sort", "length", {"low": -6.0, "high": 6.0, "avoid": (-2.0, 2.0)})],
+)  # fmt: skip
+def test_a_looped_model_suits_its_task_and_is_trained_on_parts_and_tested_on_the_whole(
+    task: str, size: str, given: dict[str, Any]
+) -> None:
+    trial = task_trials(task, "looped", seeds=1, steps=5, precision="float32", length=5, scales=(3,))[0]
+    (case, *_) = studies.get("length-scale").cases(task, "paper")
+    assert isinstance(case.trial, Trial)
+    assert trial.model == case.trial.model
+    assert dict(trial.data.options) == {size: 5, "blocks": True}
+    assert (trial.data.batch, trial.optimiser.lr) == (128, 1e-2)
+    (one,) = trial.test_sets
+    assert (one.name, dict(one.options)) == ("c=3", {size: 5, "blocks": False} | given)
+
+
+@pytest.mark.parametrize("task", looped_for.SUITED)
+def test_every_looped_model_can_be_trained_on_its_task(task: str) -> None:
+    trial = made(task, "looped", samples=8, batch=4, length=3)
+    fleet = Fleet([trial], device="cpu")
+    assert [*fleet.run(until=1)] == [1]
+    assert bool(fleet.alive.all())
+
+
+@pytest.mark.parametrize(
     ("task", "given", "said"),
     [
+        ("all-pairs", {}, "task 'all-pairs' is not a list of numbers: use model='looped'"),
+        ("median", {"model": "looped"}, "suit task 'median' is not known, as it is for min, max, sort"),
         ("plain", {"length": 3}, "length=3: task 'plain' has no length"),
         ("plain", {"scales": (2,)}, "scale=2: samples of task 'plain' have no low and high"),
         ("unfit", {}, r"task 'unfit' has samples of shape \(6,\), \(\): the models of this command take one input"),

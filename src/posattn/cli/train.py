@@ -49,24 +49,36 @@ FIELDS = {
 @app.command()
 def train(
     context: Context,
-    task: Annotated[str, typer.Argument(help="A task on numbers, as in `posattn tasks`, or one of your own.")],
+    task: Annotated[
+        str,
+        typer.Argument(
+            help="A task on numbers (looped: graphs and tables too), as in `posattn tasks`, or one of your own."
+        ),
+    ],
     model: Annotated[
         str,
         typer.Option(
-            help="positional, homogeneous (positional without biases), standard, or PACKAGE.MODULE:FUNCTION, which "
-            "returns a module of your own."
+            help="positional, homogeneous (positional without biases), standard, looped (one layer for all "
+            "iterations, with the symmetry of the task), or PACKAGE.MODULE:FUNCTION, which returns a module of your "
+            "own."
         ),
     ] = "positional",
     length: Annotated[
-        int | None, typer.Option(help="How many numbers an input has. Default: 8, or your task's.", max=LARGEST)
+        int | None,
+        typer.Option(help="How many numbers an input has, or nodes a graph. Default: 8, or the task's.", max=LARGEST),
     ] = None,
     seeds: Annotated[int, typer.Option(help="How many replicas to train, with seeds 0, 1, …", max=MOST_SEEDS)] = 1,
     steps: Annotated[int, typer.Option(help="Optimiser steps.")] = 2000,
     samples: Annotated[
         int | None, typer.Option(help="Training samples. Default: 30000, or all that fixed data has.")
     ] = None,
-    batch: Annotated[int | None, typer.Option(help="Samples in a batch. Default: 1000, or all if fewer.")] = None,
-    lr: Annotated[float, typer.Option(help="Learning rate, decayed to 0 by a cosine.")] = 1e-3,
+    batch: Annotated[
+        int | None, typer.Option(help="Samples in a batch. Default: 1000, looped models 128, or all if fewer.")
+    ] = None,
+    lr: Annotated[
+        float | None,
+        typer.Option(help="Learning rate, decayed to 0 by a cosine. Default: 1e-3, looped models 1e-2."),
+    ] = None,
     scales: Annotated[
         list[int] | None, typer.Option("--scale", help="Test on [-2c, 2c] for this c; repeatable.", max=LARGEST)
     ] = None,
@@ -93,6 +105,8 @@ def train(
     Example: posattn train sort --set model.layers=6 --set optimiser.schedule=constant
 
     Example: posattn train sum --model mymodels:mlp --set model.width=64 --seeds 100
+
+    Example: posattn train all-pairs --model looped --length 6
     """
     from posattn import engine, plugins
     from posattn.train.changes import apply, parse, written

@@ -123,7 +123,7 @@ class ExactStep:
         logits = model.logits.detach()
         shares = (logits if evaluated else logits.double()).softmax(-1)[..., 1:]  # the first one goes to nothing
         self.linear = sizes.linear
-        self.layers = [_integers(layer.weight.detach().double().tolist()) for layer in model.layers]  # type: ignore[union-attr]
+        self.layers = [_integers(weight.detach().double().tolist()) for weight in model.linear_maps()]
         self.shares = [_integers(role) for role in shares.double().tolist()]
 
     def maps(self, role: int) -> list[tuple[list[list[int]], int]]:

@@ -26,10 +26,11 @@ from posattn.checks import choice, keep_whole, whole
 from posattn.errors import PosattnError, require
 from posattn.nn.architecture import Architecture
 from posattn.nn.initial_weights import Init, linear_init
+from posattn.nn.looped_attention import can_be_shown, matrices, step_weights
 from posattn.nn.looped_step import check_input, chunked, combined, sloped_step
 from posattn.nn.module import Model
 from posattn.nn.module import Step as Trace
-from posattn.nn.schedules import SCHEDULES, Schedule, sequence_reads
+from posattn.nn.schedules import SCHEDULES, Schedule
 from posattn.nn.symmetry import Action, checked_symmetry
 
 #: Numbers that a step takes at once where no gradient is needed, times the MLP's width: what fits in a cache.
@@ -177,10 +178,11 @@ class LoopedPositionalTransformer(Model[Looped]):
 
     @torch.no_grad()
     def trace(self, *inputs: Tensor, **options: Tensor) -> list[Trace]:
-        """The state after every iteration, with the attention that led there for schedules of sequences."""
+        """The state after every iteration, with the attention that led there where an input is small enough."""
         last = super().trace(*inputs, **options)
         (x,) = inputs
-        shown = self.attention(x.shape[1]) if self.architecture.schedule in ("scan", "bitonic") else None
+        small = can_be_shown(self.wiring, x.shape[1], self.architecture.heads)
+        shown = self.attention(x.shape[1]) if small else None
         return [
             *(
                 Trace(f"iteration {number}", state, None if shown is None else shown[number - 1])
@@ -239,6 +241,10 @@ class LoopedPositionalTransformer(Model[Looped]):
             seen = layer(seen) if self.architecture.linear else layer(seen).relu()
         return last(seen)
 
+    def linear_maps(self) -> list[Float[Tensor, "_ _"]]:
+        """The matrices of the MLP, (out, into) each, in the order that they are applied."""
+        return [self.get_parameter(f"layers.{place}.weight") for place in range(self.architecture.mlp_layers)]
+
     def _entered(self, x: Tensor) -> Tensor:
         own = x[..., :1]
         return own if self.architecture.state_dim == 1 else torch.cat([own, self.encoder(x)], dim=-1)
@@ -255,24 +261,10 @@ class LoopedPositionalTransformer(Model[Looped]):
         return (low + (high - low) / 2)[:, None].expand(-1, length, -1)
 
     def attention(self, length: int) -> Float[Tensor, "iterations heads nodes nodes"]:
-        """The attention weights of every iteration and head, for schedules of sequences.
+        """The attention weights of every iteration and head, as `posattn.nn.looped_attention` states them.
 
-        Under a shift rows sum to 1; else what is missing goes to a sink that holds 0.
+        Under a shift rows sum to 1; without a translation what is missing goes to a sink that holds 0. `length` counts
+        the nodes of an input: n·n for a graph or a table of side n.
         """
-        length = whole("length", length, least=1)
-        found = []
-        for partner, role in sequence_reads(self.wiring, length):
-            shares = self.logits.detach()[role.to(self.logits.device)].softmax(-1)  # nodes, heads, 1 + invariants
-            shift = self.architecture.translation is not None
-            own, other = (shares[..., 0], shares[..., 1]) if shift else (shares[..., 1], shares[..., 2])
-            node, matrix = (
-                torch.arange(length, device=shares.device),
-                shares.new_zeros(self.architecture.heads, length, length),
-            )
-            partner = partner.to(shares.device)
-            alone = (partner == node)[:, None]
-            matrix[:, node, node] = torch.where(alone, torch.ones_like(own), own).T
-            matrix[:, node, partner] += torch.where(alone, torch.zeros_like(other), other).T
-            found.append(matrix)
-        empty = self.logits.detach().new_zeros(0, self.architecture.heads, length, length)
-        return torch.stack(found) if found else empty
+        weights = step_weights(self.logits.detach(), self.kinds, self.wiring.roles)
+        return matrices(self.wiring, whole("length", length, least=1), weights)

@@ -19,7 +19,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from posattn.errors import PosattnError, require
+from posattn.errors import require
 from posattn.nn.symmetry import Action, nothing, shift
 
 #: (numbers, kind of step, role of each node) → the numbers that they become.
@@ -240,12 +240,3 @@ def _on_diagonal(diagonal: int, rows: range, side: int) -> slice:
 
 
 SCHEDULES: dict[str, Schedule] = {kind.name: kind() for kind in (Scan, Bitonic, Pairs, Grid)}
-
-
-def sequence_reads(schedule: Schedule, length: int) -> list[tuple[Tensor, Tensor]]:
-    """For every iteration: whom each node of a sequence reads, and its role."""
-    if not isinstance(schedule, Scan | Bitonic):
-        raise PosattnError(
-            f"schedule='{schedule.name}': attention is shown for scan and bitonic, whose nodes read one other."
-        )
-    return schedule.reads(length)

@@ -7,11 +7,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from posattn.checks import real, switch
+from posattn.checks import choice, real
 from posattn.errors import require
-from posattn.tasks.base import check_dtype, drawing_device
-from posattn.tasks.number_sampling import checked_range, sample_uniform
-from posattn.tasks.pairs import PairTask, finite_in, sample_edges
+from posattn.tasks.number_sampling import checked_range
+from posattn.tasks.pairs import GRAPHS, Drawn, PairTask, finite_in, sample_edges, sample_weights
 from posattn.tasks.scoring import check_scored
 
 
@@ -50,15 +49,13 @@ class AllPairsTask(PairTask):
         generator: torch.Generator,
         device: str | torch.device | None = None,
         dtype: torch.dtype = torch.float32,
-    ) -> tuple[Float[Tensor, "count pairs 1"], Float[Tensor, "count pairs channels"]]:
+    ) -> Drawn:
         """iid uniform weights in [low, high], on the edges of a "dense" or "sparse" `graph` or of a "ring".
 
         Other pairs weigh `absent`, which is nodes · high unless said: more than any path. Every node has a potential,
         uniform in ±`potential`.
         """
-        where = drawing_device(count, generator, device)
-        self.shape(nodes)
-        check_dtype(dtype)
+        self._check_drawing(count, nodes, generator=generator, device=device, dtype=dtype)
         low, high = checked_range(low, high, dtype)
         require(
             low >= 0,
@@ -70,14 +67,13 @@ class AllPairsTask(PairTask):
         potential = real("potential", potential)
         require(potential >= 0, f"potential={potential}: potentials are drawn from ± this. Use 0 or more.")
         finite_in(dtype, absent + 2 * potential, f"absent={absent}, potential={potential}: their sum")
-        edges = sample_edges(count, nodes, graph=graph, generator=generator)
-        drawn = sample_uniform(count, nodes, nodes, low=low, high=high, generator=generator, dtype=dtype)
-        weights = torch.where(edges, drawn, absent)
+        weights = sample_weights(
+            count, nodes, low=low, high=high, absent=absent, diagonal=0.0, graph=graph, generator=generator, dtype=dtype
+        )
         if potential > 0:
             moves = _potential_moves(count, nodes, potential, generator=generator, dtype=dtype)
             weights = (weights.double() + moves).to(dtype)
-        weights = weights.masked_fill(torch.eye(nodes, dtype=torch.bool, device=where), 0.0)
-        return weights.flatten(1).unsqueeze(-1), self._solve(weights, blocks=switch("blocks", blocks))
+        return self._answered(weights, blocks=blocks)
 
     def _check(self, weights: Float[Tensor, "batch nodes nodes"], answer: Float[Tensor, "batch nodes nodes"]) -> None:
         staying = weights.diagonal(dim1=1, dim2=2)
@@ -126,27 +122,33 @@ class WidestPathTask(PairTask):
         generator: torch.Generator,
         device: str | torch.device | None = None,
         dtype: torch.dtype = torch.float32,
-    ) -> tuple[Float[Tensor, "count pairs 1"], Float[Tensor, "count pairs channels"]]:
+    ) -> Drawn:
         """iid uniform weights in [low, high], on the edges of a "dense" or "sparse" `graph` or of a "ring".
 
         Other pairs have `absent`, which is 2·low − high unless said, and the diagonal has 2·high − low: the width of
         the range below and above it. `shift` is added to all of them.
         """
-        where = drawing_device(count, generator, device)
-        self.shape(nodes)
-        check_dtype(dtype)
+        self._check_drawing(count, nodes, generator=generator, device=device, dtype=dtype)
         low, high = checked_range(low, high, dtype)
         absent = 2 * low - high if absent is None else real("absent", absent)
         require(absent <= low, f"absent={absent}, low={low}: an absent edge is no wider than any other. Use less.")
         shift = real("shift", shift)
-        largest = max(abs(absent), abs(2 * high - low)) + abs(shift)
+        beyond = 2 * high - low
+        largest = max(abs(absent), abs(beyond)) + abs(shift)
         finite_in(dtype, largest, f"low={low}, high={high}, absent={absent}, shift={shift}: their range")
-        edges = sample_edges(count, nodes, graph=graph, generator=generator)
-        drawn = sample_uniform(count, nodes, nodes, low=low, high=high, generator=generator, dtype=dtype)
-        weights = torch.where(edges, drawn, absent)
-        weights = weights.masked_fill(torch.eye(nodes, dtype=torch.bool, device=where), 2 * high - low)
+        weights = sample_weights(
+            count,
+            nodes,
+            low=low,
+            high=high,
+            absent=absent,
+            diagonal=beyond,
+            graph=graph,
+            generator=generator,
+            dtype=dtype,
+        )
         weights = (weights.double() + shift).to(dtype)
-        return weights.flatten(1).unsqueeze(-1), self._solve(weights, blocks=switch("blocks", blocks))
+        return self._answered(weights, blocks=blocks)
 
     def _check(self, weights: Float[Tensor, "batch nodes nodes"], answer: Float[Tensor, "batch nodes nodes"]) -> None:
         staying = weights.diagonal(dim1=1, dim2=2).amin(1)
@@ -175,20 +177,27 @@ class ReachabilityTask(PairTask):
         count: int,
         *,
         nodes: int = 6,
+        graph: str = "sparse",
         degree: float = 1.5,
         blocks: bool = False,
         generator: torch.Generator,
         device: str | torch.device | None = None,
         dtype: torch.dtype = torch.float32,
-    ) -> tuple[Float[Tensor, "count pairs 1"], Float[Tensor, "count pairs channels"]]:
-        """Each edge is there, as a 1, with probability degree/nodes; other pairs are 0."""
-        where = drawing_device(count, generator, device)
-        self.shape(nodes)
-        check_dtype(dtype)
+    ) -> Drawn:
+        """Each edge is there, as a 1, with a probability that depends on the `graph`; other pairs are 0.
+
+        "sparse": degree/nodes; "dense": ½; "ring": 1 − 1/nodes from every node to the next, and to the first, else 0:
+        long paths, of which one or another is cut.
+        """
+        self._check_drawing(count, nodes, generator=generator, device=device, dtype=dtype)
         require(real("degree", degree) >= 0, f"degree={degree}: so many edges leave a node. Use 0 or more.")
-        drawn = torch.rand(count, nodes, nodes, generator=generator, device=where) < degree / nodes
-        weights = (drawn | torch.eye(nodes, dtype=torch.bool, device=where)).to(dtype)
-        return weights.flatten(1).unsqueeze(-1), self._solve(weights, blocks=switch("blocks", blocks))
+        share = {"sparse": degree / nodes, "dense": 0.5, "ring": 1 - 1 / nodes}[choice("graph", graph, GRAPHS)]
+        edges = torch.rand(count, nodes, nodes, generator=generator, device=generator.device) < share
+        if graph == "ring":
+            edges &= sample_edges(count, nodes, graph=graph, generator=generator)
+        edges.diagonal(dim1=1, dim2=2).fill_(True)
+        weights = edges.to(dtype)
+        return self._answered(weights, blocks=blocks)
 
     def _check(self, weights: Float[Tensor, "batch nodes nodes"], answer: Float[Tensor, "batch nodes nodes"]) -> None:
         other = weights[(weights != 0) & (weights != 1)].tolist()

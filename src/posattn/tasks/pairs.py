@@ -12,15 +12,18 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from posattn.checks import choice, tensor, whole
+from posattn.checks import choice, switch, tensor, whole
 from posattn.errors import PosattnError, require
-from posattn.tasks.base import Shape, check_described, check_numbers
+from posattn.tasks.base import Shape, check_described, check_dtype, check_numbers, drawing_device
 from posattn.tasks.nodewise import NodewiseTask
+from posattn.tasks.number_sampling import sample_uniform
 
 #: Which edges there are: all; each with probability 4/n, and the ring; from every node to the next, and to the first.
 GRAPHS = ("dense", "sparse", "ring")
 #: How many edges leave a node of a sparse graph, on average, besides that of the ring.
 SPARSE_DEGREE = 4
+#: What a pair task's samples are: the numbers of all pairs, and their answers.
+Drawn = tuple[Float[Tensor, "count pairs 1"], Float[Tensor, "count pairs channels"]]
 
 
 class PairTask(NodewiseTask):
@@ -69,6 +72,22 @@ class PairTask(NodewiseTask):
         answer = self._solve(weights)
         self._check(weights, answer.unflatten(1, (nodes, nodes)).squeeze(-1))
         return answer
+
+    def _check_drawing(
+        self,
+        count: int,
+        nodes: int,
+        *,
+        generator: torch.Generator,
+        device: str | torch.device | None,
+        dtype: torch.dtype,
+    ) -> None:
+        drawing_device(count, generator, device)
+        self.shape(nodes)
+        check_dtype(dtype)
+
+    def _answered(self, weights: Float[Tensor, "count nodes nodes"], *, blocks: bool) -> Drawn:
+        return weights.flatten(1).unsqueeze(-1), self._solve(weights, blocks=switch("blocks", blocks))
 
     def _refuse_infinite(self, inputs: Tensor) -> None:
         infinite = tensor(f"task '{self.name}': the input", inputs).isinf()
@@ -120,6 +139,26 @@ def sample_edges(
     if graph == "ring":
         return ring
     return ring | (torch.rand(every.shape, generator=generator, device=generator.device) < SPARSE_DEGREE / nodes)
+
+
+def sample_weights(
+    count: int,
+    nodes: int,
+    *,
+    low: float,
+    high: float,
+    absent: float,
+    diagonal: float,
+    graph: str,
+    generator: torch.Generator,
+    dtype: torch.dtype,
+) -> Float[Tensor, "count nodes nodes"]:
+    """iid uniform weights on the edges of a graph, `absent` where there is none."""
+    edges = sample_edges(count, nodes, graph=graph, generator=generator)
+    drawn = sample_uniform(count, nodes, nodes, low=low, high=high, generator=generator, dtype=dtype)
+    weights = torch.where(edges, drawn, absent)
+    weights.diagonal(dim1=1, dim2=2).fill_(diagonal)
+    return weights
 
 
 def finite_in(dtype: torch.dtype, largest: float, message: str) -> None:

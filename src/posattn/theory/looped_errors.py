@@ -226,8 +226,8 @@ def _rounding(model: LoopedPositionalTransformer, unit: float) -> tuple[float, f
     gamma = often * unit / (1 - often * unit)
     with torch.no_grad():
         whole_step = model.logits.softmax(-1)[..., 1:].double()  # roles, heads, numbers
-        for layer in model.layers:
-            whole_step = layer.weight.double().abs() @ whole_step  # type: ignore[operator]
+        for weight in model.linear_maps():
+            whole_step = weight.double().abs() @ whole_step
     by_number = whole_step[:, 0]
     grown = gamma * (1 + MARGIN)
     return float(by_number.sum(-1).max()) * grown, float(by_number.max()) * grown

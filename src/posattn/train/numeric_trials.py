@@ -74,7 +74,7 @@ def architecture(model: str, shape_of: Callable[[], Shape]) -> Architecture:
     if is_factory(model):
         return AnyModule(model)
     if model not in MODELS:
-        raise unknown("model", model, (*MODELS, "PACKAGE.MODULE:FUNCTION"))
+        raise unknown("model", model, (*MODELS, "looped", "PACKAGE.MODULE:FUNCTION"))
     shape = shape_of()
     sizes = {"length": shape.nodes, "in_dim": shape.in_dim, "out_dim": shape.out_dim, "layers": None}
     return Standard(**sizes) if model == "standard" else Positional(bias=model == "positional", **sizes)

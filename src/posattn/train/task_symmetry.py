@@ -1,7 +1,7 @@
 """Whether a task's answers have the symmetry that a model is built with: a model that has more can never learn them.
 
-Checked on samples. The potential of tables and actions of one's own are the step's, which may be larger than the
-task's: they are not asked about here, and neither is a symmetry that leads to inputs that a task does not have.
+Checked on samples. An action of one's own is the step's, and may be larger than the task's: it is checked against the
+step (`posattn.train.step_symmetry`), and so is a symmetry that leads to inputs that a task does not have.
 """
 
 import math
@@ -10,9 +10,12 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from posattn.errors import PosattnError
-from posattn.nn import Looped
+from posattn.nn import Action, Looped
+from posattn.nn.symmetry import checked_symmetry
+from posattn.train.step_symmetry import check_step
 
 #: Samples that are tried, and the largest difference between two ways to an answer, relative to the answer.
 SAMPLES, TOLERANCE = 8, 1e-9
@@ -20,25 +23,26 @@ SAMPLES, TOLERANCE = 8, 1e-9
 
 def check_symmetry(model: Looped, task: Any, inputs: Tensor) -> None:
     """Raise where an input's answer does not move as the model's would, and show that input."""
-    if inputs.shape[-1] != 1:
-        return
     x = inputs.double()
-    for name in model.symmetry:
-        moves = MOVES.get(str(name))
-        if moves is None or (name == "potential" and model.schedule != "pairs"):
+    for symmetry in checked_symmetry(model.symmetry):
+        if isinstance(symmetry, Action):
+            check_step(model, task, inputs)
             continue
-        moved, wanted = moves(x, task.target)
+        name = "potential of tables" if (symmetry, model.schedule) == ("potential", "grid") else symmetry
+        moved, wanted = MOVES[name](x, task.target)
         try:
             found = task.target(moved)
         except PosattnError:  # no inputs of the task, as graphs whose edges are not 0 or 1: the symmetry is the step's
+            if symmetry == model.translation:
+                check_step(model, task, inputs)
             continue
         off = (found - wanted).abs().flatten(1).amax(1)
         worst = int(off.argmax())
         if float(off[worst]) > TOLERANCE * (1 + float(wanted.abs().max())):
             given = " ".join(f"{number:.3g}" for number in x[worst].flatten().tolist()[:8])
             raise PosattnError(
-                f"symmetry='{name}': the answers of task '{task.name}' do not have it. For the input {given} …, "
-                f"{WHAT[str(name)]} is off by {float(off[worst]):.3g}. Leave '{name}' out."
+                f"symmetry='{symmetry}': the answers of task '{task.name}' do not have it. For the input {given} …, "
+                f"{WHAT[name]} is off by {float(off[worst]):.3g}. Leave '{symmetry}' out."
             )
 
 
@@ -64,11 +68,28 @@ def _lifted(x: Tensor, answer: Answer) -> tuple[Tensor, Tensor]:
     return x + by, answer(x) + by
 
 
+def _lifted_table(x: Tensor, answer: Answer) -> tuple[Tensor, Tensor]:
+    side = math.isqrt(x.shape[1])
+    row = torch.arange(side, dtype=x.dtype)
+    height = 1 + row[:, None].square() - 2 * row
+    below = F.pad(height, (1, 0, 1, 0))
+    across, up, left = (height - before for before in (below[:-1, :-1], below[:-1, 1:], below[1:, :-1]))
+    by = torch.stack([across, up, left], dim=-1).reshape(1, -1, 3)
+    return x + by, answer(x) + height.reshape(1, -1, 1)
+
+
 #: For each symmetry, the moved input and what its answer should be; and that in words.
-MOVES = {"scale": _scaled, "shift": _shifted, "linear": _added, "potential": _lifted}
+MOVES = {
+    "scale": _scaled,
+    "shift": _shifted,
+    "linear": _added,
+    "potential": _lifted,
+    "potential of tables": _lifted_table,
+}
 WHAT = {
     "scale": "f(3x) = 3·f(x)",
     "shift": "f(x + 5) = f(x) + 5",
     "linear": "f(x + y) = f(x) + f(y)",
     "potential": "f(w_ij + u_i − u_j) = f(w)_ij + u_i − u_j, with u_i = i²,",
+    "potential of tables": "f(costs moved by u_to − u_from) = f(costs) + u, with u_ij = 1 + i² − 2j,",
 }

@@ -1,7 +1,8 @@
 """What is behind `posattn train`: trials of any task that is registered, with what suits it where nothing is said.
 
 Tasks on lists of numbers are tested at several scales (`numeric_trials`). So is every other task whose samples take
-`low` and `high`; the rest has one test set, and fixed data those of its splits that are not trained on.
+`low` and `high`; the rest has one test set, and fixed data those of its splits that are not trained on. Looped models
+are those that suit a task (`looped_for`).
 """
 
 from inspect import Parameter
@@ -15,14 +16,17 @@ from posattn.tasks import Fixed, NumericTask, Shape
 from posattn.tasks.base import sample_options
 from posattn.tasks.splits import TRAIN
 from posattn.train.fleet.data import draw
+from posattn.train.looped_for import SUITED, looped_for
 from posattn.train.numeric_trials import architecture, is_factory, numeric_trials
 from posattn.train.sample_options import Options, TestSet
 from posattn.train.trial import Trial
 from posattn.train.trial_parts import Data, Evaluation, Optimiser
 
-#: Where nothing is said: numbers in an input, samples, and of these in a batch; the scales to test at.
-LENGTH, SAMPLES, BATCH = 8, 30_000, 1000
+#: Where nothing is said: numbers in an input, samples, and of these in a batch; the learning rate; scales to test at.
+LENGTH, SAMPLES, BATCH, LR = 8, 30_000, 1000, 1e-3
 SCALES = (1, 2, 3, 5, 10)
+#: The name of models with one layer for all iterations, and what suits their few weights better.
+LOOPED, LOOPED_BATCH, LOOPED_LR = "looped", 128, 1e-2
 
 
 def task_trials(
@@ -31,8 +35,8 @@ def task_trials(
     *,
     seeds: int,
     steps: int,
-    lr: float,
     precision: str,
+    lr: float | None = None,
     length: int | None = None,
     samples: int | None = None,
     batch: int | None = None,
@@ -40,7 +44,13 @@ def task_trials(
 ) -> list[Trial]:
     """One trial per seed. None, and no scales, stand for what suits the task."""
     found = tasks.get(task)
-    if isinstance(found, NumericTask) or (task in tasks.OURS and not is_factory(model)):
+    looped = model == LOOPED
+    lr = (LOOPED_LR if looped else LR) if lr is None else lr
+    require(
+        looped or task not in SUITED or isinstance(found, NumericTask) or is_factory(model),
+        f"task '{task}' is not a list of numbers: use model='looped', or a module of your own.",
+    )
+    if not looped and (isinstance(found, NumericTask) or (task in tasks.OURS and not is_factory(model))):
         return numeric_trials(
             task,
             model,
@@ -54,20 +64,25 @@ def task_trials(
             precision=precision,
         )
     require(seeds >= 1, f"seeds={seeds}: train at least one.")
-    options = _length_options(found, length)
+    described = looped_for(task) if looped else None
+    options = _size_options(found, length)
     rows = found.sizes[TRAIN] if isinstance(found, Fixed) else SAMPLES
     samples = rows if samples is None else samples
     require(
         samples <= rows or not isinstance(found, Fixed),
         f"samples={samples}: split '{TRAIN}' of task '{task}' has {rows} rows. Use at most that many.",
     )
+    batch = min(LOOPED_BATCH if looped else BATCH, samples) if batch is None else batch
+    tested: Options = {}
+    if looped:  # trained on the answers of every part of an input, and tested on those of the whole
+        options, tested = options | {"blocks": True}, {"blocks": False}
     return [
         Trial(
             task=task,
-            model=architecture(model, lambda: _shape(found, options)),
-            data=Data(samples=samples, batch=min(BATCH, samples) if batch is None else batch, options=options),
+            model=architecture(model, lambda: _shape(found, options)) if described is None else described,
+            data=Data(samples=samples, batch=batch, options=options),
             optimiser=Optimiser(steps=steps, lr=lr, schedule="cosine"),
-            evaluation=_evaluation(found, scales),
+            evaluation=_evaluation(found, scales, tested),
             precision=precision,
             seed=seed,
         )
@@ -75,11 +90,13 @@ def task_trials(
     ]
 
 
-def _length_options(task: Any, length: int | None) -> Options:
+def _size_options(task: Any, length: int | None) -> dict[str, Any]:
+    """A length, or the nodes of a graph."""
     if length is None:
         return {}
-    require("length" in sample_options(task), f"length={length}: task '{task.name}' has no length. Leave it out.")
-    return {"length": length}
+    known = [name for name in ("length", "nodes") if name in sample_options(task)]
+    require(bool(known), f"length={length}: task '{task.name}' has no length. Leave it out.")
+    return {known[0]: length}
 
 
 def _shape(task: Any, options: Options) -> Shape:
@@ -98,7 +115,7 @@ def _shape(task: Any, options: Options) -> Shape:
     return Shape(nodes=nodes, in_dim=in_dim, out_dim=shapes[1][1] if numbers else task.classes)
 
 
-def _evaluation(task: Any, scales: tuple[int, ...]) -> Evaluation:
+def _evaluation(task: Any, scales: tuple[int, ...], also: Options) -> Evaluation:
     known = sample_options(task)
     low, high = known.get("low", Parameter.empty), known.get("high", Parameter.empty)
     ranged = isinstance(low, (int, float)) and isinstance(high, (int, float))
@@ -113,11 +130,11 @@ def _evaluation(task: Any, scales: tuple[int, ...]) -> Evaluation:
         sets = [TestSet(name, {"split": name}) for name in others]
         return Evaluation(samples=min(others.values(), default=1), sets=sets)
     if not ranged:
-        return Evaluation(sets=[TestSet("test")])
+        return Evaluation(sets=[TestSet("test", also)])
     avoided = {"avoid": (low, high)} if "avoid" in known else {}
     return Evaluation(
         sets=[
-            TestSet(f"c={scale}", {"low": low * scale, "high": high * scale} | (avoided if scale > 1 else {}))
+            TestSet(f"c={scale}", {"low": low * scale, "high": high * scale, **(avoided if scale > 1 else {}), **also})
             for scale in scales or SCALES
         ]
     )

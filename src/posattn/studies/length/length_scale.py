@@ -13,6 +13,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch
+
+from posattn import tasks
 from posattn.nn import Architecture, Looped, LoopedSlopes
 from posattn.studies.core.case import Case
 from posattn.studies.core.study import Study, register
@@ -20,7 +23,10 @@ from posattn.studies.length import opponents
 from posattn.studies.length.relative_errors import RelativeErrors, Samples, Size
 from posattn.studies.positional.compiled_programs import PROGRAMS, ExactTrial
 from posattn.studies.positional.numeric_protocol import RANGE
+from posattn.tasks.base import sample_options
+from posattn.tasks.pairs import GRAPHS
 from posattn.train import Data, Evaluation, Optimiser, TestSet, Trial
+from posattn.train.looped_for import looped_for
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,26 +66,36 @@ class Kind:
         return size if self.listed else size * size
 
 
-GRAPHS = {"smoke": (6, 9), "quick": (6, 16, 64), "paper": (6, 16, 64, 256)}
+NODES = {"smoke": (6, 9), "quick": (6, 16, 64), "paper": (6, 16, 64, 256)}
+LONG = {"smoke": (8, 64), "quick": (8, 64, 1024, 16_384), "paper": (8, 64, 1024, 16_384, 65_536, 1 << 20)}
 TABLES = {"smoke": (6, 9), "quick": (6, 32, 128), "paper": (6, 32, 128, 512)}
-SHIFTED, LINEAR, MOVED = ("scale", "shift"), ("scale", "linear"), ("scale", "potential")
+
+
+def _kind(task: str, **given: Any) -> Kind:
+    """A kind with the model that suits a task."""
+    model = looped_for(task)
+    symmetry = tuple(map(str, model.symmetry))
+    return Kind(schedule=model.schedule, symmetry=symmetry, state_dim=model.state_dim, **given)
+
+
 KINDS = {
-    "min": Kind(schedule="scan", symmetry=SHIFTED),
-    "max": Kind(schedule="scan", symmetry=SHIFTED),
-    "sort": Kind(schedule="bitonic", symmetry=SHIFTED),
-    "whole-median": Kind(schedule="bitonic", symmetry=SHIFTED, trained_on="sort"),
-    "sum": Kind(schedule="scan", symmetry=LINEAR),
-    "max-subarray": Kind(schedule="scan", symmetry=("scale",), state_dim=4),
-    "all-pairs": Kind(schedule="pairs", symmetry=MOVED, size="nodes", trained_at=6, tested=GRAPHS),
-    "widest-path": Kind(schedule="pairs", symmetry=SHIFTED, size="nodes", trained_at=6, tested=GRAPHS),
-    "reachability": Kind(schedule="pairs", symmetry=SHIFTED, size="nodes", trained_at=6, tested=GRAPHS),
-    "edit-distance": Kind(schedule="grid", symmetry=MOVED, trained_at=6, tested=TABLES),
-    "warping": Kind(schedule="grid", symmetry=MOVED, trained_at=6, tested=TABLES),
+    "min": _kind("min", tested=LONG),
+    "max": _kind("max", tested=LONG),
+    "sort": _kind("sort"),
+    "whole-median": _kind("sort", trained_on="sort"),
+    "sum": _kind("sum", tested=LONG),
+    "max-subarray": _kind("max-subarray"),
+    "all-pairs": _kind("all-pairs", size="nodes", trained_at=6, tested=NODES),
+    "widest-path": _kind("widest-path", size="nodes", trained_at=6, tested=NODES),
+    "reachability": _kind("reachability", size="nodes", trained_at=6, tested=NODES),
+    "edit-distance": _kind("edit-distance", trained_at=6, tested=TABLES),
+    "warping": _kind("warping", trained_at=6, tested=TABLES),
 }
 HIDDEN = {"smoke": 8, "quick": 32, "paper": 32}
 STEPS = {"smoke": 10, "quick": 1500, "paper": 8000}
 BATCH = {"smoke": 8, "quick": 128, "paper": 128}
 SCALES = {"smoke": (10,), "quick": (10, 1000), "paper": (10, 100, 1000)}
+POTENTIALS = {"smoke": (10,), "quick": (1000,), "paper": (10, 100, 1000)}
 SHIFTS = {"smoke": (10,), "quick": (1000,), "paper": (-1000, 10, 1000)}
 #: Inputs of at most so many nodes are tested at every scale, larger ones at scale 1.
 SCALED = 4096
@@ -102,20 +118,27 @@ LEARNING_RATE = 1e-2  # of models with all of a task's symmetry
 
 
 def sizes(task: str, preset: str) -> Sequence[Size]:
-    """Where a task is tested: at every size as it is, at those that are not too large scaled, at the second shifted."""
-    kind = KINDS[task]
-    found = [Size(f"{kind.size} {n}", n, {kind.size: n}) for n in kind.tested[preset]]
+    """Where a task is tested: at every size as it is, at those that are not too large scaled, and at the second moved.
+
+    Graphs are dense, sparse and rings at every size. Potentials are added in float64: in float32 ±1,000 would cost the
+    digits that are looked at.
+    """
+    kind, near = KINDS[task], KINDS[task].tested[preset][1]
+
+    def size(n: int, what: str = "", **given: Any) -> Size:
+        options = {kind.size: n} | given.pop("options", {})
+        return Size(f"{kind.size} {n}{what}", n, options, drawn=not what, **given)
+
+    found = [size(n) for n in kind.tested[preset]]
+    if kind.schedule == "pairs":
+        others = [graph for graph in GRAPHS if graph != sample_options(tasks.get(task))["graph"]]
+        found += [size(n, f", {graph}", options={"graph": graph}) for n in kind.tested[preset] for graph in others]
     if task != "reachability":
-        found += [
-            Size(f"{kind.size} {n}, c={c}", n, {kind.size: n}, scale=c)
-            for n in kind.tested[preset]
-            for c in SCALES[preset]
-            if kind.numbers(n) <= SCALED
-        ]
-    near = kind.tested[preset][1]
-    options = {kind.size: near}
-    if kind.shifts and kind.schedule != "pairs":
-        found += [Size(f"{kind.size} {near}, shift {t:+}", near, options, shift=t) for t in SHIFTS[preset]]
+        small = [n for n in kind.tested[preset] if kind.numbers(n) <= SCALED]
+        found += [size(n, f", c={c}", scale=c) for n in small for c in SCALES[preset]]
+        found += [size(near, f", shift {t:+}", shift=t) for t in SHIFTS[preset] if kind.shifts]
+    if task == "all-pairs":
+        found += [size(near, f", potential ±{u}", potential=u, dtype=torch.float64) for u in POTENTIALS[preset]]
     return found
 
 
@@ -178,8 +201,8 @@ class LengthScale(Study):
     seeds = {"smoke": 2, "quick": 1, "paper": 10}
     cost = {"smoke": "seconds", "quick": "2 min per task, 2 cores", "paper": "hours, 2 cores"}
     notes = (
-        "Figures are the RMS of the error over the RMS of the answers, shifts left out of both. Models are trained on "
-        "sizes up to 8 (graphs and tables of 6) and numbers in [−2, 2] (weights and costs in [0, 2]).",
+        "Figures are the RMS of the error over the RMS of the answers, shifts and potentials left out of both. Models "
+        "are trained on sizes up to 8 (graphs and tables of 6) and numbers in [−2, 2] (weights and costs in [0, 2]).",
         "The schedule is given. What schedule and symmetry leave open is learned: four slopes for sort, two for min, "
         "max and shortest paths, four for widest paths and tables, two factors for sum.",
         "Small sizes are trained in one pass: whatever block is complete after an iteration has a target. For scan, "

@@ -7,12 +7,13 @@ here, when a study shows what it found, and the figures are kept beside the scor
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from posattn import tasks
 from posattn.files import write_whole
@@ -41,6 +42,14 @@ class Size(NamedTuple):
     samples: int = 4
     scale: float = 1.0
     shift: float = 0.0
+    potential: float = 0.0  # of every node of a graph, drawn from ± this
+    dtype: torch.dtype | None = None  # that the model is evaluated in; None is its own
+    drawn: bool = True  # in the figure of curves
+
+    @property
+    def mapped(self) -> bool:
+        """Whether nothing but the scale is changed, so that it is in the maps over size and scale."""
+        return not self.shift and not self.potential and "graph" not in self.options
 
 
 class Samples(NamedTuple):
@@ -52,7 +61,7 @@ class Samples(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class RelativeErrors(View):
-    """The relative RMS error over sizes, and maps of it over sizes and scales; shifts stand in tables alone.
+    """The relative RMS error over sizes, and maps of it over sizes and scales; what is moved stands in tables alone.
 
     `sizes` gives those that a case is tested at in a preset. `polishes` gives what a case's model is polished on, by
     least squares in float64, to be shown a second time; None where it is not. `computed` gives the model of a case that
@@ -75,8 +84,9 @@ class RelativeErrors(View):
                 arm = one.case.arm + (POLISHED if polished else "")
                 for size in sizes:
                     ours = tuple(float(figures[size.name + (POLISHED if polished else "")]) for figures in derived)
-                    drawn, y = (size.scale, size.shift) == (1.0, 0.0), None if size.shift else size.scale
-                    found.append(Point(one.case.task, arm, size.name, size.x, ours, (), one.seeds, drawn=drawn, y=y))
+                    y = size.scale if size.mapped else None
+                    point = Point(one.case.task, arm, size.name, size.x, ours, (), one.seeds, drawn=size.drawn, y=y)
+                    found.append(point)
         return found
 
     def _kept(
@@ -133,15 +143,23 @@ def answering(model: Any, task: str) -> Any:
 
 @torch.no_grad()
 def relative_error(model: Any, task: str, size: Size, *, seed: int) -> float:
-    """RMS of the error over RMS of the answers, the shift left out of both: a large one would hide every error."""
-    dtype = next(model.parameters()).dtype if isinstance(model, nn.Module) else torch.float32
+    """RMS of the error over RMS of the answers; what a shift or a potential adds would hide every error: left out."""
+    trained = isinstance(model, nn.Module)
+    dtype = size.dtype or (next(model.parameters()).dtype if trained else torch.float32)
+    model = deepcopy(model).to(dtype) if trained else model
     places = {"places": model.architecture.length} if isinstance(model, PlacedModel) else {}
-    inputs, _ = tasks.get(task).sample(
-        size.samples, **size.options, **places, generator=stream(seed, f"inputs of {size.name}"), dtype=dtype
-    )
-    x, *stand = inputs if isinstance(inputs, tuple) else (inputs,)
-    x = x * size.scale + size.shift
-    exact = tasks.get(task).target(x.double())
+    solved = tasks.get(task)
+
+    def drawn(**moved: float) -> tuple[Tensor, ...]:
+        generator = stream(seed, f"inputs of {size.name}")
+        inputs, _ = solved.sample(size.samples, **size.options, **places, **moved, generator=generator, dtype=dtype)
+        x, *stand = inputs if isinstance(inputs, tuple) else (inputs,)
+        return x * size.scale, *stand
+
+    plain, *stand = drawn()
+    x = (drawn(potential=size.potential)[0] if size.potential else plain) + size.shift
+    exact = solved.target(x.double())
+    added = exact - solved.target(plain.double()) if size.potential else size.shift
     each = zip(*(tensor.split(1) for tensor in (x, *stand)), strict=True)
     predicted = torch.cat([model(*one) for one in each]).double()
-    return float(relative_rms(predicted - size.shift, exact - size.shift).item())
+    return float(relative_rms(predicted - added, exact - added).item())
