@@ -168,7 +168,7 @@ def test_models_with_places_get_the_numbers_that_the_others_get():
         with torch.no_grad():
             for weight in model.parameters():
                 weight.zero_()
-            model.decoder.bias.fill_(3.0)
+            model.get_parameter("decoder.bias").fill_(3.0)
         found.append(relative_error(model, "min", size, seed=4))
     assert found[0] == found[1] > 0
 

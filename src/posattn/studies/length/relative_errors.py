@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from posattn import tasks
+from posattn import devices, tasks
 from posattn.files import write_whole
 from posattn.nn import LoopedPositionalTransformer, load, model_of
 from posattn.nn.random_places import PlacedModel
@@ -143,10 +143,13 @@ def answering(model: Any, task: str) -> Any:
 
 @torch.no_grad()
 def relative_error(model: Any, task: str, size: Size, *, seed: int) -> float:
-    """RMS of the error over RMS of the answers; what a shift or a potential adds would hide every error: left out."""
-    trained = isinstance(model, nn.Module)
+    """RMS of the error over RMS of the answers; what a shift or a potential adds would hide every error: left out.
+
+    On a GPU where there is one. Inputs are drawn and answers judged on the CPU.
+    """
+    trained, device = isinstance(model, nn.Module), devices.resolve("auto")
     dtype = size.dtype or (next(model.parameters()).dtype if trained else torch.float32)
-    model = deepcopy(model).to(dtype) if trained else model
+    model = deepcopy(model).to(device, dtype) if trained else model
     places = {"places": model.architecture.length} if isinstance(model, PlacedModel) else {}
     solved = tasks.get(task)
 
@@ -160,6 +163,6 @@ def relative_error(model: Any, task: str, size: Size, *, seed: int) -> float:
     x = (drawn(potential=size.potential)[0] if size.potential else plain) + size.shift
     exact = solved.target(x.double())
     added = exact - solved.target(plain.double()) if size.potential else size.shift
-    each = zip(*(tensor.split(1) for tensor in (x, *stand)), strict=True)
-    predicted = torch.cat([model(*one) for one in each]).double()
+    each = zip(*(tensor.to(device if trained else "cpu").split(1) for tensor in (x, *stand)), strict=True)
+    predicted = torch.cat([model(*one) for one in each]).double().cpu()
     return float(relative_rms(predicted - added, exact - added).item())
