@@ -194,8 +194,8 @@ class LengthScale(Study):
         """With the sizes that opponents are tested at."""
         return [
             *self.notes,
-            f"Other models of lists are tested as far as they go, {largest(_opponents('sort', 'paper'))} (quick: to "
-            f"{QUICK_LENGTH:,}). The attention of one input may take 8 GB, randomised positions are drawn from "
+            f"Other models of lists are tested as far as they go, {largest(_opponents('sort', 'paper'))} (in "
+            f"quick, all but fitted slopes to {QUICK_LENGTH:,}). The attention of one input may take 8 GB, randomised positions are drawn from "
             f"{opponents.PLACES['paper']:,} places, and a compiled program takes minutes for an input of 16,384. "
             f"Models whose nodes all attend to each other are tested on one input per seed above {SCALED:,} numbers, "
             "and everything else on four.",
