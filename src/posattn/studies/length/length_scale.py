@@ -217,11 +217,11 @@ class LengthScale(Study):
         """With the sizes that opponents are tested at."""
         return [
             *self.notes,
-            f"Other models of lists are tested as far as they go, {largest(_opponents('sort', 'paper'))} (quick: to "
-            f"{QUICK_LENGTH:,}). The attention of one input may take 8 GB, randomised positions are drawn from "
-            f"{opponents.PLACES['paper']:,} places, and a compiled program takes minutes for an input of 16,384. "
-            f"Models whose nodes all attend to each other are tested on one input per seed above {SCALED:,} numbers, "
-            "and everything else on four.",
+            f"Other models of lists are tested as far as they go, {largest(_opponents('sort', 'paper'))} (in "
+            f"quick, all but fitted slopes to {QUICK_LENGTH:,}). The attention of one input may take 8 GB, randomised "
+            f"positions are drawn from {opponents.PLACES['paper']:,} places, and a compiled program takes minutes for "
+            "an input of 16,384. Models whose nodes all attend to each other are tested on one input per seed above "
+            f"{SCALED:,} numbers, and everything else on four.",
         ]
 
     def cases(self, task: str, preset: str) -> list[Case]:
