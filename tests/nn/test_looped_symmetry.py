@@ -31,7 +31,7 @@ CASES = {
     "tables": Case("grid", "potential", 9, 4, 8),
 }
 every_case = pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
-few = settings(deadline=None, max_examples=25)
+few = settings(deadline=None, max_examples=12)
 
 
 def model(case: Case, seed: int, *symmetry: str) -> LoopedPositionalTransformer:
