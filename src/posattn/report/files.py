@@ -28,7 +28,7 @@ def write(results: Results, out: str | os.PathLike[str] = "runs") -> Path:
     for kind, content in drawn.items():
         write_whole(folder / f"curves.{kind}", content)
     computed = any(not case.trial.trained for case in results.cases)
-    dotted = "; dotted: computed, not trained" if computed else ""
+    dotted = "; dotted, or far below as ↓: computed, not trained" if computed else ""
     caption = f"Median over seeds with a band from the lowest to the highest; dashed: published{dotted}."
     pictures = learned(results, out)
     for name, (_, picture) in pictures.items():

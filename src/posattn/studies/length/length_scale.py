@@ -14,8 +14,10 @@ from typing import Any
 
 from posattn.nn import Looped
 from posattn.studies.core.case import Case
+from posattn.studies.core.points import Point
+from posattn.studies.core.sentence import placed, span
 from posattn.studies.core.study import Study, register
-from posattn.studies.length.relative_errors import RelativeErrors, Samples, Size
+from posattn.studies.length.relative_errors import POLISHED, RelativeErrors, Samples, Size
 from posattn.train import Data, Evaluation, Optimiser, TestSet, Trial
 
 
@@ -64,6 +66,7 @@ KINDS = {
     "warping": Kind(schedule="grid", symmetry=MOVED, trained_at=6, tested=TABLES),
 }
 HIDDEN = {"smoke": 8, "quick": 32, "paper": 32}
+NO_SYMMETRY = "no symmetry"
 STEPS = {"smoke": 10, "quick": 1500, "paper": 8000}
 BATCH = {"smoke": 8, "quick": 128, "paper": 128}
 SCALES = {"smoke": (10,), "quick": (10, 1000), "paper": (10, 100, 1000)}
@@ -98,13 +101,13 @@ def models(kind: Kind, hidden_dim: int = 32) -> dict[str, Looped]:
         return Looped(schedule=kind.schedule, symmetry=symmetry, state_dim=state_dim, hidden_dim=hidden_dim)
 
     if kind.state_dim > 1:
-        return {"scale, wide state": looped(kind.symmetry, kind.state_dim), "no symmetry": looped((), kind.state_dim)}
+        return {"scale, wide state": looped(kind.symmetry, kind.state_dim), NO_SYMMETRY: looped((), kind.state_dim)}
     full = {" + ".join(kind.symmetry): looped(kind.symmetry, 1)}
     if kind.schedule == "grid":  # without a translation, its two steps would see different numbers
         return full
     return full | {
         "scale": looped(("scale",), 1),
-        "no symmetry": looped((), 1),
+        NO_SYMMETRY: looped((), 1),
         "scale, wide state": looped(("scale",), 4),
     }
 
@@ -126,6 +129,25 @@ class LengthScale(Study):
         "Small sizes are trained in one pass: whatever block is complete after an iteration has a target. For scan, "
         "pairs and grid that is a target after every iteration; only bitonic has iterations without one.",
     )
+
+    def sentence(self, points: Sequence[Point]) -> str:
+        """The error at the largest size, with all of a task's symmetry and with none."""
+        ends: dict[str, dict[str, Point]] = {}
+        for point in sorted((p for p in points if p.drawn), key=lambda point: point.x):
+            ends.setdefault(point.task, {})[point.arm] = point
+        full = {task: " + ".join(KINDS[task].symmetry) for task in ends}
+        best = [
+            held.get(full[task] + POLISHED, held.get(full[task], held.get("scale, wide state")))
+            for task, held in ends.items()
+        ]
+        symmetric = [point for point in best if point is not None]
+        if not symmetric:
+            return self.view.sentence(points)
+        without = [held[NO_SYMMETRY].median for held in ends.values() if NO_SYMMETRY in held]
+        but = f", without symmetry {span(without)}" if without else ""
+        error = span([point.median for point in symmetric])
+        where = placed("At size {x}, trained on up to 8,", symmetric)
+        return f"{where} the error of models with their task's symmetry is {error} of the answer{but}."
 
     def cases(self, task: str, preset: str) -> list[Case]:
         kind = KINDS[task]

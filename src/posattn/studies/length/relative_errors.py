@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 
@@ -58,6 +58,8 @@ class RelativeErrors(View):
 
     sizes: Callable[[str, str], Sequence[Size]]
     polishes: Callable[[Case], Samples | None]
+    measure: str = "relative error"
+    across: ClassVar[str] = "test set"
 
     def points(self, study: str, preset: str, finished: Iterable[Finished]) -> list[Point]:
         found = []
@@ -96,7 +98,7 @@ class RelativeErrors(View):
 
     def pictures(self, preset: str, points: Sequence[Point]) -> list[Picture]:
         return [
-            over_places(panel, shown, axis=self.axis, measure="relative error", by_test_set=False, log=True)
+            over_places(panel, shown, axis=self.axis, measure=self.measure, by_test_set=False, log=True)
             for panel, shown in by_panel(points).items()
         ]
 
