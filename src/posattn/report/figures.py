@@ -88,10 +88,10 @@ def _floor(curve: Curve, panel: Axes, colour: str, *, row: int) -> None:
     values = [point.median for point in curve.points]
     bottom = 0.02 + 0.09 * row
     panel.add_patch(
-        Rectangle((0, bottom - 0.02), 1, 0.08, transform=panel.transAxes, color=colour, alpha=0.15, linewidth=0)
+        Rectangle((0, bottom - 0.02), 1, 0.08, transform=panel.transAxes, color=colour, alpha=0.3, linewidth=0)
     )
     said = f"↓ {curve.label}: {span(values)}"
-    panel.text(0.5, bottom + 0.02, said, transform=panel.transAxes, ha="center", va="center", fontsize=8, color=colour)
+    panel.text(0.5, bottom + 0.02, said, transform=panel.transAxes, ha="center", va="center", fontsize=8, color="#222")
 
 
 def _line(curve: Curve, panel: Axes, colour: str, *, dotted: bool) -> None:

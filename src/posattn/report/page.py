@@ -21,6 +21,7 @@ def page(results: Results, curves: tuple[str, bytes], learned: list[tuple[str, b
         caveats=caveats(results),
         compact=compact(results),
         axis=results.study.view.axis if results.study.view.across == "x" else None,
+        measure=results.study.view.measure,
         every=table.every(results),
         csv=csv(table.csv(results)),
         file=f"{results.record.name}.csv",
