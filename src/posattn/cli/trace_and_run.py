@@ -14,8 +14,12 @@ if TYPE_CHECKING:
     import numpy as np
 
     from posattn.compile import Program
+    from posattn.nn import NumericModel
+    from posattn.tasks import Task
 
 Values = Annotated[list[str], typer.Argument(help="Numbers; x:y for a program with two inputs, as 7:0 8:2 9:1.")]
+#: What the names of models that come with the package begin with.
+ZOO = "zoo:"
 #: Negative numbers are values here, not options.
 NUMBERS = {"ignore_unknown_options": True}
 
@@ -37,7 +41,11 @@ def _rows(values: list[str]) -> list[list[float]]:
 def trace_program(
     program: Annotated[
         str,
-        typer.Argument(metavar="PROGRAM|FILE", help="A program, as in `posattn programs`, a .pos or a compiled file."),
+        typer.Argument(
+            metavar="PROGRAM|FILE|zoo:MODEL",
+            help="A program, as in `posattn programs`, a .pos file, a model's file, compiled or trained, or a model that "
+            "comes with the package, as zoo:sort-positional.",
+        ),
     ],
     values: Values,
     option: Annotated[list[str] | None, typer.Option(help="An option of the program; repeatable.")] = None,
@@ -46,9 +54,10 @@ def trace_program(
     ] = None,
     plugin: Plugin = None,
 ) -> None:
-    """Watch a program at work: who reads from whom, and what every register holds, round by round.
+    """Watch a program or a model at work: who reads from whom, and what every node holds, step by step.
 
-    Examples: posattn trace sort 3 1 2 5 4 --html sort.html; posattn trace sort16.safetensors 3 1 2
+    Examples: posattn trace sort 3 1 2 5 4 --html sort.html; posattn trace sort16.safetensors 3 1 2; posattn trace
+    zoo:sort-homogeneous 3 1 2 5 4 --html trained.html
     """
     from posattn import plugins
     from posattn.compile import library
@@ -56,6 +65,10 @@ def trace_program(
     from posattn.files import write_whole
 
     plugins.load_all(plugin)
+    if program.startswith(ZOO) or _holds_model(program):
+        if option:
+            raise PosattnError(f"--option {option[0]}: '{program}' is a trained model. Leave it out.")
+        return _trace_model(program, values, html)
     if program.endswith(".pos"):
         made, rows = _text_input(program, values, option)
     elif program in library.PROGRAMS or not _is_file(program):
@@ -71,6 +84,51 @@ def trace_program(
     if html is not None:
         write_whole(html, trace.page(made, rows, given=len(values)).encode())
         print(f"page: {html}")
+
+
+def _holds_model(name: str) -> bool:
+    """Whether a name is that of a file with a model that was not compiled."""
+    from posattn.compile import library
+    from posattn.nn.weights import read_header
+
+    if name in library.PROGRAMS or name.endswith(".pos") or not os.path.isfile(os.path.expanduser(name)):
+        return False
+    return "program" not in read_header(os.path.expanduser(name))
+
+
+def _trace_model(name: str, values: list[str], html: str | None) -> None:
+    import torch
+
+    from posattn import load
+    from posattn.files import write_whole
+    from posattn.html.trace import trace_page
+    from posattn.nn.weights import check_finite_weights
+    from posattn.report.model_trace import model_text, model_trace
+
+    x, exact = torch.tensor(_rows(values), dtype=torch.float64), None
+    if name.startswith(ZOO):
+        model, task = _zoo_model(name)
+        exact = task.target(x[None])[0]
+    else:
+        model = load(os.path.expanduser(name))
+        check_finite_weights(f"'{name}'", model.weights())
+    made = model_trace(model, x, exact=exact)
+    print(model_text(made))
+    if html is not None:
+        write_whole(html, trace_page(made).encode())
+        print(f"page: {html}")
+
+
+def _zoo_model(name: str) -> "tuple[NumericModel, Task]":
+    """The model called zoo:TASK-MODEL, and its task."""
+    from posattn import tasks, zoo
+    from posattn.errors import unknown
+
+    found = {f"{ZOO}{task}-{model}": (task, model) for task, model in zoo.names()}
+    if name not in found:
+        raise unknown("trained model", name, found)
+    task, model = found[name]
+    return zoo.load(task, model), tasks.get(task)
 
 
 def _library_input(name: str, values: list[str], options: dict[str, Any]) -> "tuple[Program, np.ndarray]":
