@@ -112,7 +112,7 @@ def _trace_model(name: str, values: list[str], html: str | None) -> None:
     else:
         model = load(os.path.expanduser(name))
         check_finite_weights(f"'{name}'", model.weights())
-    made = model_trace(model, x, exact=exact)
+    made = model_trace(model, x, exact=exact, title=os.path.basename(name))
     print(model_text(made))
     if html is not None:
         write_whole(html, trace_page(made).encode())

@@ -12,13 +12,21 @@ from posattn.report.learned import learned
 from posattn.report.page import page
 from posattn.studies.core.results import Results
 
+GIVEN = "pass what posattn.studies.core.results.run gives"
+
+
+def report_page(results: Results, out: str | os.PathLike[str] = "runs") -> str:
+    """A study's report as one self-contained HTML page. Weights that it shows are read below `out`."""
+    checks.instance("results", results, Results, fix=GIVEN)
+    return page(results, (_caption(results), rendered(curves(results), "png")), list(learned(results, out).values()))
+
 
 def write(results: Results, out: str | os.PathLike[str] = "runs") -> Path:
     """Write a study's report below `out`/reports and return the path of its page.
 
     A study with changed trials has a folder of its own, as reports/ood-scale+optimiser.lr=0.001.
     """
-    checks.instance("results", results, Results, fix="pass what posattn.studies.core.results.run gives")
+    checks.instance("results", results, Results, fix=GIVEN)
     folder = Store(out).folder / "reports" / results.record.name
     make_folder(folder)
     write_whole(folder / "table.md", table.markdown(results).encode())
@@ -27,12 +35,16 @@ def write(results: Results, out: str | os.PathLike[str] = "runs") -> Path:
     drawn = {kind: rendered(figure, kind) for kind in FORMATS}
     for kind, content in drawn.items():
         write_whole(folder / f"curves.{kind}", content)
-    computed = any(not case.trial.trained for case in results.cases)
-    dotted = "; dotted, or far below as ↓: computed, not trained" if computed else ""
-    caption = f"Median over seeds with a band from the lowest to the highest; dashed: published{dotted}."
     pictures = learned(results, out)
     for name, (_, picture) in pictures.items():
         write_whole(folder / f"{name}.png", picture)
-    shown = page(results, (caption, drawn["png"]), list(pictures.values()))
+    shown = page(results, (_caption(results), drawn["png"]), list(pictures.values()))
     write_whole(folder / "report.html", shown.encode())
     return folder / "report.html"
+
+
+def _caption(results: Results) -> str:
+    """What the lines of the figure are."""
+    computed = any(not case.trial.trained for case in results.cases)
+    dotted = "; dotted, or ↓ where it is far below: computed, not trained" if computed else ""
+    return f"Median over seeds with a band from the lowest to the highest; dashed: published{dotted}."

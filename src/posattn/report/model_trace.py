@@ -18,8 +18,17 @@ NUMBER, SIZE = "number", "size of the state"
 MOST_INSIDE = 70
 
 
-def model_trace(model: NumericModel | LoopedPositionalTransformer, x: Tensor, *, exact: Tensor | None = None) -> Trace:
-    """The trace of one input of shape (length, in_dim); `exact` is the right answer, (length,), where it is known."""
+def model_trace(
+    model: NumericModel | LoopedPositionalTransformer,
+    x: Tensor,
+    *,
+    exact: Tensor | None = None,
+    title: str | None = None,
+) -> Trace:
+    """The trace of one input of shape (length, in_dim).
+
+    `exact`: the right answer, a number for every node, where it is known. `title`: what the model is called.
+    """
     checks.tensor("x", x)
     require(x.dim() == 2, f"x has shape {tuple(x.shape)}: give one input, (length, numbers per node).")
     looped = isinstance(model, LoopedPositionalTransformer)
@@ -30,18 +39,25 @@ def model_trace(model: NumericModel | LoopedPositionalTransformer, x: Tensor, *,
         checks.tensor("exact", exact)
         require(len(exact) == len(x), f"exact has {len(exact)} numbers: give one for each of the {len(x)} nodes.")
     return Trace(
-        title=f"{model.architecture.kind} model on {counted(len(x), 'number')}",
+        title=f"{title or f'{model.architecture.kind} model'} on {counted(len(x), 'number')}",
         step="iteration" if looped else "layer",
         frames=frames,
         length=len(x),
         shown=NUMBER,
+        said=None if looped else _scratchpad(model, len(x)),
         exact=None if exact is None else numbers(exact.reshape(len(x), -1)[:, 0]),
     )
 
 
-def model_page(model: NumericModel | LoopedPositionalTransformer, x: Tensor, *, exact: Tensor | None = None) -> str:
+def model_page(
+    model: NumericModel | LoopedPositionalTransformer,
+    x: Tensor,
+    *,
+    exact: Tensor | None = None,
+    title: str | None = None,
+) -> str:
     """The trace as one self-contained HTML page, as `posattn trace --html` writes it."""
-    return trace_page(model_trace(model, x, exact=exact))
+    return trace_page(model_trace(model, x, exact=exact, title=title))
 
 
 def model_text(trace: Trace) -> str:
@@ -53,6 +69,12 @@ def model_text(trace: Trace) -> str:
     if trace.exact is not None:
         lines.append(f"{'exact':>12}  {' '.join(f'{v:.6g}' for v in trace.exact)}")
     return "\n".join(lines)
+
+
+def _scratchpad(model: NumericModel, length: int) -> str | None:
+    count = model.architecture.scratchpad
+    where = f"node {length} is" if count == 1 else f"nodes {length} to {length + count - 1} are"
+    return f"{where.capitalize()} the scratchpad." if count else None
 
 
 def _frames(model: NumericModel, x: Tensor) -> list[Frame]:
