@@ -138,8 +138,8 @@ def run(
         )
     page = report.write(found, out)
     if as_json:
-        result = {"answer": answer(found), "rows": table.rows(found), "changes": found.record.changes, "report": str(page)}
-        print(json.dumps({"event": "result"} | result))
+        result = {"rows": table.rows(found), "changes": found.record.changes, "report": str(page)}
+        print(json.dumps({"event": "result", "answer": answer(found)} | result))
     else:
         _print_results(found, str(page))
     if found.diverged:

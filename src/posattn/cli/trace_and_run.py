@@ -11,6 +11,8 @@ from posattn.cli.programs import program_options
 from posattn.errors import PosattnError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import numpy as np
 
     from posattn.compile import Program
@@ -43,8 +45,8 @@ def trace_program(
         str,
         typer.Argument(
             metavar="PROGRAM|FILE|zoo:MODEL",
-            help="A program, as in `posattn programs`, a .pos file, a model's file, compiled or trained, or a model that "
-            "comes with the package, as zoo:sort-positional.",
+            help="A program, as in `posattn programs`, a .pos file, a model's file, compiled or trained, or a model "
+            "that comes with the package, as zoo:sort-positional.",
         ),
     ],
     values: Values,
@@ -60,30 +62,37 @@ def trace_program(
     zoo:sort-homogeneous 3 1 2 5 4 --html trained.html
     """
     from posattn import plugins
-    from posattn.compile import library
-    from posattn.compile.show import trace
     from posattn.files import write_whole
 
     plugins.load_all(plugin)
     if program.startswith(ZOO) or _holds_model(program):
         if option:
             raise PosattnError(f"--option {option[0]}: '{program}' is a trained model. Leave it out.")
-        return _trace_model(program, values, html)
-    if program.endswith(".pos"):
-        made, rows = _text_input(program, values, option)
-    elif program in library.PROGRAMS or not _is_file(program):
-        made, rows = _library_input(program, values, program_options(option or []))
+        shown, page = _traced_model(program, values)
+    else:
+        shown, page = _traced_program(program, values, option)
+    print(shown)
+    if html is not None:
+        write_whole(html, page().encode())
+        print(f"page: {html}")
+
+
+def _traced_program(name: str, values: list[str], option: list[str] | None) -> "tuple[str, Callable[[], str]]":
+    """A program's trace for a terminal, and what makes its page."""
+    from posattn.compile import library
+    from posattn.compile.show import trace
+
+    if name.endswith(".pos"):
+        made, rows = _text_input(name, values, option)
+    elif name in library.PROGRAMS or not _is_file(name):
+        made, rows = _library_input(name, values, program_options(option or []))
     else:
         if option:
-            raise PosattnError(f"--option {option[0]}: the program in '{program}' is made already. Leave it out.")
-        made, rows = _saved_input(program, values)
+            raise PosattnError(f"--option {option[0]}: the program in '{name}' is made already. Leave it out.")
+        made, rows = _saved_input(name, values)
     added = trace.filled_up(rows, len(values))
-    if added is not None:
-        print(added)
-    print(trace.text(made, rows))
-    if html is not None:
-        write_whole(html, trace.page(made, rows, given=len(values)).encode())
-        print(f"page: {html}")
+    shown = trace.text(made, rows)
+    return shown if added is None else f"{added}\n{shown}", lambda: trace.page(made, rows, given=len(values))
 
 
 def _holds_model(name: str) -> bool:
@@ -96,12 +105,12 @@ def _holds_model(name: str) -> bool:
     return "program" not in read_header(os.path.expanduser(name))
 
 
-def _trace_model(name: str, values: list[str], html: str | None) -> None:
+def _traced_model(name: str, values: list[str]) -> "tuple[str, Callable[[], str]]":
+    """A model's trace for a terminal, and what makes its page."""
     import torch
 
-    from posattn import load
-    from posattn.files import write_whole
     from posattn.html.trace import trace_page
+    from posattn.nn import load
     from posattn.nn.weights import check_finite_weights
     from posattn.report.model_trace import model_text, model_trace
 
@@ -113,10 +122,7 @@ def _trace_model(name: str, values: list[str], html: str | None) -> None:
         model = load(os.path.expanduser(name))
         check_finite_weights(f"'{name}'", model.weights())
     made = model_trace(model, x, exact=exact, title=os.path.basename(name))
-    print(model_text(made))
-    if html is not None:
-        write_whole(html, trace_page(made).encode())
-        print(f"page: {html}")
+    return model_text(made), lambda: trace_page(made)
 
 
 def _zoo_model(name: str) -> "tuple[NumericModel, Task]":

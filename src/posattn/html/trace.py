@@ -1,11 +1,10 @@
 """A trace as data, and the page that shows it: values that move between nodes, step by step.
 
-Programs, compiled models, looped models and trained ones are all shown by this page; who traces what fills in a `Trace`.
+Programs, compiled models, looped models and trained ones are all shown by this page, each as a `Trace`.
 
 >>> first = Frame(note="the input", registers={"x": (2.0, 1.0)})
 >>> swapped = Frame(note="swap", registers={"x": (1.0, 2.0)}, heads=("other",), reads=((1, 0, 1.0, 1.0, 0),))
->>> page = trace_page(Trace(title="swap", step="round", frames=(first, swapped), length=2))
->>> "<h1>swap</h1>" in page
+>>> "swap · posattn" in trace_page(Trace(title="swap", step="round", frames=(first, swapped), length=2))
 True
 """
 

@@ -1,11 +1,15 @@
 """What lies behind a step of a model: whom each node reads, with which weight, and what its MLP makes of it."""
 
 import math
+from collections.abc import Sequence
+from fractions import Fraction
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from posattn import checks
+from posattn.errors import counted, require
 from posattn.html.trace import Read, Update
 from posattn.nn import LoopedPositionalTransformer, Model, Step
 from posattn.nn.schedules import sequence_reads
@@ -34,9 +38,16 @@ def traced(model: Model[Any], x: Tensor) -> tuple[list[Step], dict[str, Tensor]]
 
 
 def attention_of(model: Model[Any], x: Tensor) -> Tensor:
-    """The attention weights of every step that has some, (steps, heads, nodes, nodes), for x of shape (length, in_dim)."""
+    """The attention of every step that has some on x (length, in_dim): (steps, heads, nodes, nodes)."""
+    checks.instance("model", model, Model, fix="pass a model of posattn's, as posattn.zoo.load('sort', 'positional')")
+    checks.tensor("x", x)
+    require(x.dim() == 2, f"x has shape {tuple(x.shape)}: give one input, (length, numbers per node).")
     steps = model.trace(x[None].to(next(model.parameters())))
-    return torch.stack([_single(step.attention) for step in steps if step.attention is not None])
+    found = [_single(step.attention) for step in steps if step.attention is not None]
+    require(
+        bool(found), f"the {model.architecture.kind} model has no attention to show on {counted(len(x), 'number')}."
+    )
+    return torch.stack(found)
 
 
 def _single(attention: Tensor) -> Tensor:
@@ -89,12 +100,14 @@ def looped_updates(model: LoopedPositionalTransformer, place: int, before: Tenso
     else:
         return []
     invariants, carrier = model.kinds[0]
-    carried = sum((float(factor) * value for factor, value in zip(carrier, values, strict=True)), torch.zeros_like(before))
+    carried = _combined(carrier, values)
     seen = {
-        "seen" if len(invariants) == 1 else f"seen {number}": numbers(
-            sum((float(factor) * value for factor, value in zip(row, values, strict=True)), torch.zeros_like(before))
-        )
+        "seen" if len(invariants) == 1 else f"seen {number}": numbers(_combined(row, values))
         for number, row in enumerate(invariants, 1)
     }
     words = {"carrier": numbers(carried), **seen, "MLP(seen)": numbers(after - carried)}
     return [Update(register="number", formula="carrier + MLP(seen)", words=words)]
+
+
+def _combined(factors: Sequence[Fraction], values: Sequence[Tensor]) -> Tensor:
+    return torch.stack([float(factor) * value for factor, value in zip(factors, values, strict=True)]).sum(0)

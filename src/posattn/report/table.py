@@ -49,7 +49,7 @@ def cells(results: Results, points: Sequence[Point] | None = None) -> list[tuple
 
 
 def every(results: Results) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """A header and one row for each point that there is, with the figure of each of its seeds where there are several."""
+    """A header and a row for every point, with the figure of each seed where there are several."""
     several = any(len(point.seeds) > 1 for point in results.points)
     rows = cells(results, results.points)
     if not several:

@@ -1,7 +1,7 @@
 """A study's answer in one sentence, made of its points: what stands at the far end of its axis, model by model."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from posattn.errors import counted
@@ -48,13 +48,12 @@ def percent(share: float) -> str:
     return f"{100 * share:.3g} %"
 
 
-def span(values: Sequence[float], written: object = brief) -> str:
+def span(values: Sequence[float], written: Callable[[float], str] = brief) -> str:
     """The lowest and the highest, or the one that there is.
 
     >>> span([3.0, 1.0, 2.0]), span([0.5])
     ('1 to 3', '0.5')
     """
-    assert callable(written)
     low, high = written(min(values)), written(max(values))
     return low if low == high else f"{low} to {high}"
 

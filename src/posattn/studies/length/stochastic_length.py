@@ -47,7 +47,9 @@ class StochasticLength(Study):
     question = "Do stochastic encodings let a positional Transformer work on longer inputs?"
     answers = "one step past"
     paper = "both papers"
-    view = Curves(axis="length", at="At length {x}, trained on up to 8,", versus=Versus(usual="fixed", other="stochastic"))
+    view = Curves(
+        axis="length", at="At length {x}, trained on up to 8,", versus=Versus(usual="fixed", other="stochastic")
+    )
     tasks = ("sum", "min", "max", "sort")
     seeds = {"smoke": 2, "quick": 1, "paper": 3}
     cost = {"smoke": "seconds", "quick": "5 min per task, 2 cores", "paper": "10 min, H200"}

@@ -63,7 +63,7 @@ class BoundsVsGap(Study):
     )
 
     def sentence(self, points: Sequence[Point]) -> str:
-        """Whether bound and gap move the same way from one end of each axis to the other, and how far apart they are."""
+        """Whether bound and gap move the same way along each axis, and how far apart they are."""
         curves: dict[tuple[str, str], dict[str, list[Point]]] = {}
         for point in points:
             if point.drawn:

@@ -22,7 +22,12 @@ class KHopDepth(KHopStudy):
     question = "How deep must a model be to follow k induction hops?"
     answers = "Fig. 3"
     view = CurvesOverCases(
-        axis="layers", score="metric", measure="token accuracy", share=True, at="With {x} layers", versus=STANDARD,
+        axis="layers",
+        score="metric",
+        measure="token accuracy",
+        share=True,
+        at="With {x} layers",
+        versus=STANDARD,
         decided_on="validation",
     )
     tasks = ("khop", "khop-16")

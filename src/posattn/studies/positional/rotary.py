@@ -28,9 +28,7 @@ class Rotary(Study):
     name = "rotary"
     question = "Does rotary attention, which knows relative positions, generalise as well?"
     answers = "appendix, RoPE"
-    view = Curves(
-        axis="scale c", at=AT_SCALE, versus=Versus(usual="rotary, input X‖P", other="positional")
-    )
+    view = Curves(axis="scale c", at=AT_SCALE, versus=Versus(usual="rotary, input X‖P", other="positional"))
     tasks = TASKS
     cost = {"smoke": "seconds", "quick": "6 min per task, 2 cores", "paper": "2 h, H200"}
     notes = (

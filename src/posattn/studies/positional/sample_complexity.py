@@ -25,7 +25,8 @@ class SampleComplexity(Study):
     view = CurvesOverCases(
         axis="training samples",
         at="With {x} training samples, at three times the training range,",
-        versus=STANDARD, decided_on="c=3",
+        versus=STANDARD,
+        decided_on="c=3",
     )
     tasks = TASKS
     cost = {"smoke": "seconds", "quick": "15 min per task, 2 cores", "paper": "2 h, H200"}

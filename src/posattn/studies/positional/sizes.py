@@ -22,7 +22,9 @@ class Sizes(Study):
     name = "sizes"
     question = "Does the effect hold at other lengths?"
     answers = "appendix"
-    view = CurvesOverCases(axis="length", at="At length {x} and three times the training range", versus=STANDARD, decided_on="c=3")
+    view = CurvesOverCases(
+        axis="length", at="At length {x} and three times the training range", versus=STANDARD, decided_on="c=3"
+    )
     tasks = TASKS
     cost = {"smoke": "seconds", "quick": "20 min per task, 2 cores", "paper": "4 h, H200"}
 

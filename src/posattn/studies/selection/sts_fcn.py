@@ -75,7 +75,8 @@ class StsFcn(SelectionStudy):
 
     def sentence(self, points: Sequence[Point]) -> str:
         """Every arm's lowest loss, and the width that it took."""
-        best = [min((p for p in points if p.arm == arm), key=lambda p: p.median) for arm in dict.fromkeys(p.arm for p in points)]
+        arms = dict.fromkeys(point.arm for point in points)
+        best = [min((p for p in points if p.arm == arm), key=lambda p: p.median) for arm in arms]
         return f"The lowest loss is {listed([f'{brief(p.median)} for “{p.arm}” (width {p.x:,g})' for p in best])}."
 
     def cases(self, task: str, preset: str) -> list[Case]:

@@ -65,7 +65,11 @@ class StsHeatmap(SelectionStudy):
             ]
             for kept, lost in SURVIVING.items()
         }
-        said = [f"{kept} is {span(ratios, times)} times as large as {SURVIVING[kept]}" for kept, ratios in found.items() if ratios]
+        said = [
+            f"{kept} is {span(ratios, times)} times as large as {SURVIVING[kept]}"
+            for kept, ratios in found.items()
+            if ratios
+        ]
         return f"At the end of training {' and '.join(said)}." if said else self.view.sentence(points)
 
     def cases(self, task: str, preset: str) -> list[Case]:
