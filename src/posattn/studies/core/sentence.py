@@ -131,11 +131,11 @@ def ranked(points: Sequence[Point], *, at: str, measure: str) -> str:
 
 
 def placed(at: str, points: Sequence[Point]) -> str:
-    """Where the points stand, as “At {times} times the training range” has it for points at one place."""
+    """Where the points stand, as “At {times}the training range” has it for points at one place."""
     low, high = min(point.x for point in points), max(point.x for point in points)
     number = f"{low:,g}" if low == high else f"{low:,g} to {high:,g}"
     word = WORDS[int(low)] if low == high and low in range(len(WORDS)) else number
-    return at.format(x=number, times=word, test_set=points[0].test_set)
+    return at.format(x=number, times="" if low == high == 1 else f"{word} times ", test_set=points[0].test_set)
 
 
 def _on(points: Sequence[Point]) -> str:

@@ -25,7 +25,7 @@ class View(ABC):
     """A way to show a study. `axis` is what x is, `measure` what its scores are called.
 
     `versus` names the two arms that the study's answer compares, and `at` says where: {x} is the place on the axis,
-    {times} the same in words, {test_set} the test set.
+    {times} the same in words, as “ten times ”, {test_set} the test set.
     """
 
     axis: str

@@ -16,7 +16,7 @@ RANGE = 2.0  # training numbers lie in ± this
 SCALES = tuple(range(1, 11))
 #: What most answers are about, and where.
 STANDARD = Versus(usual="standard", other="positional")
-AT_SCALE = "At {times} times the training range"
+AT_SCALE = "At {times}the training range"
 
 
 @dataclass(frozen=True, kw_only=True)
