@@ -117,7 +117,7 @@ def _traced_model(name: str, values: list[str]) -> "tuple[str, Callable[[], str]
     x, exact = torch.tensor(_rows(values), dtype=torch.float64), None
     if name.startswith(ZOO):
         model, task = _zoo_model(name)
-        exact = task.target(x[None])[0]
+        exact = task.target(x[None])[0, :, 0]
     else:
         model = load(os.path.expanduser(name))
         check_finite_weights(f"'{name}'", model.weights())

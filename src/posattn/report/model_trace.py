@@ -37,15 +37,20 @@ def model_trace(
     frames = _looped_frames(model, x) if isinstance(model, LoopedPositionalTransformer) else _frames(model, x)
     if exact is not None:
         checks.tensor("exact", exact)
-        require(len(exact) == len(x), f"exact has {len(exact)} numbers: give one for each of the {len(x)} nodes.")
+        require(
+            tuple(exact.shape) == (len(x),),
+            f"exact has shape {tuple(exact.shape)}: give a number for each of the {len(x)} nodes, ({len(x)},).",
+        )
+        checks.finite("exact", exact)
+    named = f"{model.architecture.kind} model" if title is None else checks.text("title", title)
     return Trace(
-        title=f"{title or f'{model.architecture.kind} model'} on {counted(len(x), 'number')}",
+        title=f"{named} on {counted(len(x), 'number')}",
         step="iteration" if looped else "layer",
         frames=frames,
         length=len(x),
         shown=NUMBER,
         said=None if looped else _scratchpad(model, len(x)),
-        exact=None if exact is None else numbers(exact.reshape(len(x), -1)[:, 0]),
+        exact=None if exact is None else numbers(exact),
     )
 
 
