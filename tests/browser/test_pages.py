@@ -168,7 +168,9 @@ def test_everything_works_by_keyboard(chromium, pages):
     order = []
     for _ in range(12):
         page.keyboard.press("Tab")
-        order.append(page.evaluate("document.activeElement.id || document.activeElement.getAttribute('aria-label') || ''"))
+        order.append(
+            page.evaluate("document.activeElement.id || document.activeElement.getAttribute('aria-label') || ''")
+        )
     assert order[:5] == ["back", "play", "next", "at", "register"]
     assert order[5] == "node 0: 1, was 3"
     page.locator("#svg .here[data-node='0']").focus()

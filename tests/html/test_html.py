@@ -54,7 +54,9 @@ def test_text_in_a_report_is_only_ever_text():
     assert "script" not in page.tags
     assert "b" not in page.tags
     assert page.texts["title"][0] == f"{NASTY} · posattn"
-    shown = [text for tag in ("h1", "th", "td", "li", "figcaption", "strong") for text in page.texts[tag] if text.strip()]
+    shown = [
+        text for tag in ("h1", "th", "td", "li", "figcaption", "strong") for text in page.texts[tag] if text.strip()
+    ]
     assert shown == [NASTY] * len(shown)
     assert len(shown) == 1 + 5 + 4 + 1 + 2 + 2
     assert [picture["alt"] for picture in page.pictures] == [NASTY, NASTY]

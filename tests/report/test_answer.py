@@ -122,7 +122,9 @@ def test_where_the_axis_runs_through_the_cases_columns_are_places_on_it():
     assert part.lines[1].cells == ("1", "5")
 
 
-@pytest.mark.parametrize(("most", "kept"), [(2, "a e"), (3, "a c e"), (4, "a b d e"), (5, "a b c d e"), (9, "a b c d e")])
+@pytest.mark.parametrize(
+    ("most", "kept"), [(2, "a e"), (3, "a c e"), (4, "a b d e"), (5, "a b c d e"), (9, "a b c d e")]
+)
 def test_a_narrow_table_keeps_the_first_and_the_last_column(most, kept):
     line = Line(head=("t", "m"), cells=tuple("12345"))
     part = Compact(names=("task", "model"), columns=tuple("abcde"), lines=(line,)).narrowed(most)

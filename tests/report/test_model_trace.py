@@ -119,7 +119,6 @@ def test_the_text_shows_every_step_and_the_exact_answer():
     text = model_text(model_trace(zoo.load("sort", "homogeneous"), FIVE, exact=FIVE[:, 0].sort().values))
     lines = text.splitlines()
     assert lines[0] == "positional model on 5 numbers"
-    assert [line.split("  ")[0].strip() or line.split()[0] for line in lines[1:]]
     assert lines[1].split() == ["input", "3", "1", "2", "5", "4"]
     assert lines[-1].split() == ["exact", "1", "2", "3", "4", "5"]
     assert len(lines) == 1 + 1 + 4 + 1
@@ -141,8 +140,8 @@ def test_the_page_holds_the_trace():
 
 
 def test_models_for_anything_else_are_refused():
-    with pytest.raises(PosattnError, match="the model is a GPT: models for lists of numbers can be traced"):
-        report.model_page(nn.GPT(vocabulary=5, length=4, embed_dim=4, heads=1, layers=1), FIVE)  # pyright: ignore
+    with pytest.raises(PosattnError, match="the model is a Linear: models for lists of numbers can be traced"):
+        report.model_page(torch.nn.Linear(1, 1), FIVE)  # pyright: ignore[reportArgumentType]
 
 
 # ---- attention

@@ -92,7 +92,12 @@ def test_what_the_page_offers_to_download_is_the_csv_file_beside_it(made):
 def test_page_opens_with_question_answer_and_caveats_then_the_picture_then_the_table(made):
     text = made[1].read_text()
     order = [made[0].study.question, html.escape(answer.answer(made[0]), quote=True).replace("&#x27;", "&#39;")]
-    order += ["Medians of 2 seeds; the smoke preset only shows that everything runs.", "<img", "At a glance", "<details>"]
+    order += [
+        "Medians of 2 seeds; the smoke preset only shows that everything runs.",
+        "<img",
+        "At a glance",
+        "<details>",
+    ]
     places = [text.index(part, text.index("<h1>")) for part in order]
     assert places == sorted(places)
 

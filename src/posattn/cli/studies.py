@@ -213,6 +213,8 @@ def _print_results(found: "Results", page: str) -> None:
     print_wrapped(f"({'; '.join(answer.caveats(found))}.)")
     for part in compact(found):
         print_compact(part)
+    if found.study.view.across == "x":
+        print(f"Columns: {found.study.view.axis}.")
     for note in table.footnotes(found):
         print(f"- {note}")
     print(f"report: {page}")

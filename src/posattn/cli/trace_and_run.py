@@ -2,6 +2,7 @@
 
 import math
 import os
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -59,7 +60,7 @@ def trace_program(
     """Watch a program or a model at work: who reads from whom, and what every node holds, step by step.
 
     Examples: posattn trace sort 3 1 2 5 4 --html sort.html; posattn trace sort16.safetensors 3 1 2; posattn trace
-    zoo:sort-homogeneous 3 1 2 5 4 --html trained.html
+    zoo:sort-homogeneous 3 1 2 5 4 -1 0 7 --html trained.html
     """
     from posattn import plugins
     from posattn.files import write_whole
@@ -122,6 +123,11 @@ def _traced_model(name: str, values: list[str]) -> "tuple[str, Callable[[], str]
         model = load(os.path.expanduser(name))
         check_finite_weights(f"'{name}'", model.weights())
     made = model_trace(model, x, exact=exact, title=os.path.basename(name))
+    if name.startswith(ZOO) and len(x) != model.architecture.length:
+        usual = f"lists of {model.architecture.length} numbers"
+        note = f"The model was trained on {usual}; on {len(x)} its answer may be anything."
+        made = replace(made, said=" ".join(filter(None, (note, made.said))))
+        return f"{note}\n{model_text(made)}", lambda: trace_page(made)
     return model_text(made), lambda: trace_page(made)
 
 
