@@ -493,7 +493,7 @@ def test_a_run_ends_with_the_answer_and_a_table_that_fits_80_columns(
     assert lines[0] == "How long does descent take with the step size of Theorem 1 itself?"
     start = next(place for place, line in enumerate(lines) if line.split()[:2] == ["task", "model"])
     opening = " ".join(line.strip() for line in lines[1:start] if line.strip())
-    assert opening == f"{said} (One seed; the smoke preset only shows that everything runs.)"
+    assert opening == f"{said} (Medians of 2 seeds; the smoke preset only shows that everything runs.)"
     end = next(place for place, line in enumerate(lines) if line.startswith("- "))
     assert all(len(line) <= 80 for line in lines[:end])
     assert lines[start].split() == ["task", "model", "validation"]

@@ -165,7 +165,7 @@ def test_everything_works_by_keyboard(chromium, pages):
     assert page.evaluate("at") == 2
     page.keyboard.press("ArrowLeft")
     assert page.evaluate("at") == 1
-    order = []
+    order, focused = [], "document.activeElement.id || document.activeElement.getAttribute('aria-label') || ''"
     for _ in range(12):
         page.keyboard.press("Tab")
         order.append(

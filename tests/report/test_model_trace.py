@@ -164,5 +164,5 @@ def test_attention_of_positions_needs_no_input_and_that_of_values_does():
 
 
 def test_too_much_attention_for_a_page_is_refused():
-    with pytest.raises(PosattnError, match="holds 4,194,304 weights: a page shows up to 524,288. Use a shorter input"):
+    with pytest.raises(PosattnError, match=r"holds 4,194,304 weights: a page shows up to 524,288\. Use a shorter"):
         report.attention_page(torch.zeros(1, 1, 2048, 2048), title="long")
