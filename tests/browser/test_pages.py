@@ -168,9 +168,7 @@ def test_everything_works_by_keyboard(chromium, pages):
     order, focused = [], "document.activeElement.id || document.activeElement.getAttribute('aria-label') || ''"
     for _ in range(12):
         page.keyboard.press("Tab")
-        order.append(
-            page.evaluate("document.activeElement.id || document.activeElement.getAttribute('aria-label') || ''")
-        )
+        order.append(page.evaluate(focused))
     assert order[:5] == ["back", "play", "next", "at", "register"]
     assert order[5] == "node 0: 1, was 3"
     page.locator("#svg .here[data-node='0']").focus()

@@ -114,7 +114,7 @@ def test_tasks_with_other_columns_have_a_table_of_their_own():
 
 def test_where_the_axis_runs_through_the_cases_columns_are_places_on_it():
     points = tuple(
-        Point("sum", "standard", name, x, (x / 1000,), (), (0,)) for x in (1000.0, 5000.0) for name in ("c=1", "c=3")
+        Point("sum", "standard", name, x, (x / 1000,), (), (0,)) for x in (5000.0, 1000.0) for name in ("c=1", "c=3")
     )
     (part,) = compact(made({("sum", "standard"): {}}, study="sample-complexity", points=points))
     assert (part.names, part.columns) == (("task", "model", "test set"), ("1,000", "5,000"))

@@ -175,3 +175,21 @@ def test_khop_ood_is_about_held_out_letters():
     assert studies.get("khop-ood").sentence(made) == (
         "On held-out letters, with 3 layers, the standard model's loss is 2 times the positional one's on khop."
     )
+
+
+def test_sts_convergence_is_about_the_loss_and_not_about_a_share():
+    made = through({("one-hot", "validation", 8): 0.25, ("stochastic", "validation", 8): 0.5})
+    cosines = [Point("selection", "one-hot", "cosine W", 8.0, (0.9,), (), (0,), share=True)]
+    assert studies.get("sts-convergence").sentence([*cosines, *made]) == (
+        "After 8 steps the lowest loss is that of “one-hot”, 0.25; the highest is that of “stochastic”, 2 times as high."
+    )
+
+
+def test_sts_ood_compares_the_encodings_on_the_longest_inputs_that_both_have():
+    rows = {("fixed near-orthogonal", 15): 4.0, ("fixed near-orthogonal", 18): 6.0, ("one-hot", 12): 9.0}
+    rows |= {("stochastic", 15): 1.0, ("stochastic", 18): 2.0}
+    made = [Point("by length T", arm, f"T={x}", float(x), (v,), (), (0,)) for (arm, x), v in rows.items()]
+    made += [Point("by subset size q", arm, "q=3", 3.0, (1.0,), (), (0,)) for arm, _ in rows]
+    assert studies.get("sts-ood").sentence(made) == (
+        "At T=18 the fixed near-orthogonal model's loss is 3 times the stochastic one's on selection."
+    )

@@ -57,6 +57,8 @@ def compact(results: Results) -> list[Compact]:
     parts: dict[tuple[str, ...], list[Line]] = {}
     for rows in held.values():
         columns = tuple(dict.fromkeys(column for row in rows.values() for column in row))
+        if over_x:
+            columns = tuple(sorted(columns, key=lambda column: float(column.replace(",", ""))))
         parts.setdefault(columns, []).extend(_lines(rows, columns, over_x=over_x, counted=counted, computed=computed))
     names = ("task", "model", *((view.column,) if over_x else ()), *(("seeds",) if counted else ()))
     return [Compact(names=names, columns=columns, lines=tuple(lines)) for columns, lines in parts.items()]

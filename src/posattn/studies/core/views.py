@@ -243,14 +243,15 @@ class ThroughTraining(View):
         return [point for score in scores for point in shown if point.test_set == score]
 
     def summarised(self, points: Sequence[Point]) -> list[Point]:
-        """The scores at the end of training."""
+        """The scores at the end of training, losses first."""
         last = {(point.task, point.arm, point.test_set): point for point in sorted(points, key=lambda point: point.x)}
-        return [point for point in points if last[point.task, point.arm, point.test_set] == point]
+        ends = [point for point in points if last[point.task, point.arm, point.test_set] == point]
+        return sorted(ends, key=lambda point: (point.share, point.test_set != "validation"))
 
     def decisive(self, points: Sequence[Point]) -> list[Point]:
-        """The last score of all, at the end of training; where no two arms are named, the first one."""
+        """The last loss, at the end of training; where no two arms are named, the first one."""
         ends = self.summarised(points)
-        scores = list(dict.fromkeys(point.test_set for point in ends))
+        scores = list(dict.fromkeys(point.test_set for point in ends if not point.share or ends[0].share))
         return [point for point in ends if point.test_set == scores[0 if self.versus is None else -1]]
 
     def pictures(self, preset: str, points: Sequence[Point]) -> list[Picture]:
