@@ -148,7 +148,9 @@ def test_models_for_anything_else_are_refused():
 
 
 def test_the_attention_page_holds_every_weight():
-    attention = zoo.load("sort", "positional").attention().detach()
+    model = zoo.load("sort", "positional")
+    assert isinstance(model, nn.PositionalTransformer)
+    attention = model.attention().detach()
     page = report.attention_page(attention, title="sort & co")
     assert "<h1>sort &amp; co</h1>" in page
     found = re.search(r"^const data = (.*);$", page, re.MULTILINE)
@@ -158,6 +160,7 @@ def test_the_attention_page_holds_every_weight():
 
 def test_attention_of_positions_needs_no_input_and_that_of_values_does():
     positional, standard = zoo.load("sort", "positional"), zoo.load("sort", "standard")
+    assert isinstance(positional, nn.PositionalTransformer)
     torch.testing.assert_close(report.attention_of(positional, FIVE), positional.attention(5).detach())
     assert report.attention_of(standard, FIVE).shape == (4, 2, 6, 6)
     assert not torch.equal(report.attention_of(standard, FIVE), report.attention_of(standard, FIVE.flip(0)))

@@ -181,7 +181,8 @@ def test_sts_convergence_is_about_the_loss_and_not_about_a_share():
     made = through({("one-hot", "validation", 8): 0.25, ("stochastic", "validation", 8): 0.5})
     cosines = [Point("selection", "one-hot", "cosine W", 8.0, (0.9,), (), (0,), share=True)]
     assert studies.get("sts-convergence").sentence([*cosines, *made]) == (
-        "After 8 steps the lowest loss is that of “one-hot”, 0.25; the highest is that of “stochastic”, 2 times as high."
+        "After 8 steps the lowest loss is that of “one-hot”, 0.25; the highest is that of “stochastic”, 2 times as "
+        "high."
     )
 
 
