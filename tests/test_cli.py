@@ -511,6 +511,25 @@ def test_the_json_of_a_study_holds_numbers_and_null(run: Any, tmp_path: Path) ->
 
 
 @pytest.mark.usefixtures("without_pictures")
+def test_a_run_ends_with_the_answer_and_a_table_that_fits_80_columns(
+    run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = ["run", "sts-bound", *SMOKE, "--out", tmp_path]
+    said = events(run(*command, "--json").out)[-1]["answer"]
+    assert said.startswith("After 200 to 1,000 steps the lowest loss is that of “η = ")
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = run(*command).out.splitlines()
+    assert lines[0] == "How long does descent take with the step size of Theorem 1 itself?"
+    start = next(place for place, line in enumerate(lines) if line.split()[:2] == ["task", "model"])
+    opening = " ".join(line.strip() for line in lines[1:start] if line.strip())
+    assert opening == f"{said} (Medians of 2 seeds; the smoke preset only shows that everything runs.)"
+    end = next(place for place, line in enumerate(lines) if line.startswith("- "))
+    assert all(len(line) <= 80 for line in lines[:end])
+    assert lines[start].split() == ["task", "model", "validation"]
+    assert [line.split()[0] for line in lines[start + 2 : end] if line.strip()] == ["selection"] * 3
+
+
+@pytest.mark.usefixtures("without_pictures")
 def test_report_writes_every_study_of_a_folder_again(run: Any, tmp_path: Path) -> None:
     said = [
         run("run", study, "--task", "sum", "--model", "standard", *SMOKE, "--seeds", 1, "--out", tmp_path).out
@@ -575,7 +594,9 @@ def test_a_folder_with_a_language_model_adds_a_model_to_the_study(
     command += ["--option", f"gpt2={tiny_gpt2}"]
     ended = run(*command)
     assert (ended.code, ended.err) == (0, "")
-    assert [row[2] for row in tabled(ended.out) if row[1] == "GPT-2"] == ["validation", "c=1", "c=2"]
+    header, *rows = tabled(ended.out)
+    assert header[2:] == ["validation", "c=1", "c=2"]
+    assert len([row for row in rows if row[1] == "GPT-2"]) == 1
     assert re.search(r"^- \d+ of 24 answers of GPT-2 hold no number", ended.out, flags=re.MULTILINE)
     assert "GPT-2" in (tmp_path / "reports" / "mixed-type" / "report.html").read_text()
     monkeypatch.setattr("posattn.engine.training.Fleet", None)

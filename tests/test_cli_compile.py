@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 import posattn
 from command_line import Ended, runner
-from posattn import cli
+from posattn import cli, nn
 from posattn.compile import Program, compile, library, load
 from posattn.compile.lowering import lower
 
@@ -243,6 +243,41 @@ def test_trace_takes_options_and_two_inputs(run):
     ]
     ended = run("trace", "fetch", "7:2", "8:0", "9:1", "--option", "route=grid")
     assert ended.out.splitlines()[-1].split() == ["output", "9", "7", "8"]
+
+
+def test_trace_shows_trained_models_layer_by_layer(run, tmp_path):
+    ended = run("trace", "zoo:sort-homogeneous", 3, 1, 2, -5, 4, 0, 7, 6, "--html", "zoo.html")
+    assert (ended.code, ended.err) == (0, "")
+    lines = ended.out.splitlines()
+    assert lines[0] == "zoo:sort-homogeneous on 8 numbers"
+    assert lines[1].split() == ["input", "3", "1", "2", "-5", "4", "0", "7", "6"]
+    answer, exact = ([float(word) for word in line.split()[-8:]] for line in lines[-3:-1])
+    assert exact == [-5, 0, 1, 2, 3, 4, 6, 7]
+    assert max(abs(a - b) for a, b in zip(answer, exact, strict=True)) < 0.5
+    assert "<h1>zoo:sort-homogeneous on 8 numbers</h1>" in (tmp_path / "zoo.html").read_text()
+
+
+def test_trace_says_where_a_trained_model_was_trained_on_another_length(run, tmp_path):
+    ended = run("trace", "zoo:sort-homogeneous", 3, 1, "--html", "zoo.html")
+    said = "The model was trained on lists of 8 numbers; on 2 its answer may be anything."
+    assert ended.out.splitlines()[0] == said
+    assert said in (tmp_path / "zoo.html").read_text()
+
+
+def test_trace_shows_a_looped_models_file_iteration_by_iteration(run, tmp_path):
+    model = nn.LoopedPositionalTransformer(schedule="scan", symmetry=("scale", "shift"))
+    model.save(tmp_path / "scan.safetensors")
+    lines = run("trace", "scan.safetensors", 3, 1, 2).out.splitlines()
+    last = [float(word) for word in lines[-1].split()[2:]]
+    expected = model(torch.tensor([[[3.0], [1.0], [2.0]]])).detach().flatten().tolist()
+    assert last == pytest.approx(expected, rel=1e-5)
+    assert lines[-1].split()[:2] == ["iteration", "2"]
+
+
+def test_trace_refuses_what_it_cannot_show_in_one_line(run):
+    assert "did you mean 'zoo:sort-positional'?" in one_line(run("trace", "zoo:sort-positonal", 1))
+    assert "Leave it out" in one_line(run("trace", "zoo:sort-positional", 1, "--option", "route=grid"))
+    assert "it must be (batch, nodes, 1)" in one_line(run("trace", "zoo:sort-positional", "1:2"))
 
 
 def test_trace_writes_a_page_whole(run, tmp_path):

@@ -231,7 +231,6 @@ def test_a_mistake_in_the_trace_of_a_file_is_one_line(run: Any, files: dict[str,
     refused(run("trace", files["sort"], 1, 2, "--option", "route=grid"), "--option route=grid", "Leave it out")
     refused(run("trace", files["sort"], 100), "100", "outside ±50")
     refused(run("trace", files["sort"], 1, 2, 3, 4, 5), "5 numbers", "length 4")
-    refused(run("trace", files["trained"], 1), "holds no compiled program")
     refused(run("trace", "./missing", 1), "'missing' is not there")
     refused(run("trace", "sotr", 1), "unknown program 'sotr'", "did you mean 'sort'?")
 

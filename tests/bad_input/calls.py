@@ -527,5 +527,9 @@ CALLS: dict[str, Callable[[], Arguments]] = {
         "reporter": Silent(),
     },
     "studies.core.results.results": lambda: {"name": "sts-bound", "out": "studied"},
+    "report.report_page": lambda: {"results": Later(lambda: results.results("sts-bound", "studied")), "out": "studied"},
+    "report.model_page": lambda: {"model": model(**SMALL), "x": X[0], "exact": X[0, :, 0], "title": "small"},
+    "report.attention_of": lambda: {"model": model(**SMALL), "x": X[0]},
+    "report.attention_page": lambda: {"attention": torch.full((2, 1, 3, 3), 1 / 3), "title": "small", "step": "layer"},
     "report.write": lambda: {"results": Later(lambda: results.results("sts-bound", "studied")), "out": "studied"},
 }

@@ -83,6 +83,7 @@ EXTRA: dict[tuple[str, str], list[str]] = {
     ("programs", "show"): ["", "srot"],
     ("programs", "length"): ["0", "-1", "1000000000"],
     ("trace", "option"): ["route", "rout=grid"],
+    ("trace", "program"): ["zoo:", "zoo:sotr-positional"],
     ("trace", "values"): ["x", "nan", "1:2", "inf"],
     ("run-model", "values"): ["x", "nan", "1:2", "99999"],
     ("bounds", "delta"): ["0", "1"],

@@ -90,6 +90,12 @@ FINE: dict[tuple[str, str], set[str]] = {
     **{(f"compile.{name}", "*"): {"3"} for name in EXPRESSIONS},
     ("compile.mpc.Message", "*"): {"3"},
     ("compile.Round", "note"): {"''"},
+    # numbers of any kind are shown, under any title
+    ("report.*", "x"): {"whole numbers"},
+    ("report.*", "exact"): {"whole numbers"},
+    ("report.*", "attention"): {"whole numbers"},
+    ("report.*", "title"): {"misspelt"},
+    ("report.*", "step"): {"misspelt"},
     ("compile.library.broadcast", "source"): {"0"},  # the first node
     ("compile.*", "name"): {"misspelt"},
 }

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import jinja2
 import pytest
 
-from posattn.html import png, render
+from posattn.html import csv, png, render
 
 SOURCE = Path(__file__).parents[2] / "src" / "posattn"
 TEMPLATES = sorted(entry.name for entry in (resources.files("posattn.html") / "templates").iterdir())
@@ -39,10 +39,13 @@ class Page(HTMLParser):
 
 def report(text: str) -> str:
     picture = {"caption": text, "source": png(b"\x89PNG")}
+    line = SimpleNamespace(head=(text, text), cells=(text, text), published=False, best={0})
+    part = SimpleNamespace(names=("task", text), columns=(text, text), lines=[line])
     study = SimpleNamespace(name=text, question=text, paper=text, answers=text)
     return render(
         "report.html", study=study, changes=[], preset=text, versions=[text], curves=picture, learned=[picture],
-        header=[text], rows=[[text, text]], notes=[text],
+        answer=text, caveats=[text], compact=[part], axis=text, measure=text, every=([text], [[text, text]]),
+        csv=csv(text), file=text, notes=[text],
     )  # fmt: skip
 
 
@@ -51,9 +54,11 @@ def test_text_in_a_report_is_only_ever_text():
     assert "script" not in page.tags
     assert "b" not in page.tags
     assert page.texts["title"][0] == f"{NASTY} · posattn"
-    assert [text for tag in ("h1", "th", "td", "li", "figcaption") for text in page.texts[tag] if text.strip()] == (
-        [NASTY] * 7
-    )
+    shown = [
+        text for tag in ("h1", "th", "td", "li", "figcaption", "strong") for text in page.texts[tag] if text.strip()
+    ]
+    assert shown == [NASTY] * len(shown)
+    assert len(shown) == 1 + 5 + 4 + 1 + 2 + 2
     assert [picture["alt"] for picture in page.pictures] == [NASTY, NASTY]
 
 

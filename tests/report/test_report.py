@@ -1,7 +1,9 @@
 """A report is whole, self-contained, and says what the results say."""
 
+import base64
 import csv
 import dataclasses
+import html
 import math
 import re
 import statistics
@@ -17,7 +19,7 @@ from matplotlib import rc_context
 from PIL import Image
 
 from posattn import engine, report, studies
-from posattn.report import figures, table
+from posattn.report import answer, figures, table
 from posattn.studies.core import results
 from posattn.train.language import fine_tune as language
 
@@ -62,14 +64,47 @@ def test_page_needs_nothing_from_outside_and_is_well_formed(made):
     links = Links()
     links.feed(made[1].read_text())
     assert not links.open
-    assert len(links.found) == 3
-    assert all(link.startswith("data:image/png;base64,") for link in links.found)
+    pictures = [link for link in links.found if link.startswith("data:image/png;base64,")]
+    others = [link for link in links.found if link not in pictures]
+    assert len(pictures) == 3
+    assert [link.partition(",")[0] for link in others] == ["data:text/csv;charset=utf-8;base64"]
 
 
-def test_page_shows_every_cell_of_the_table(made):
+def test_page_shows_every_point_with_every_seed_folded_away(made):
+    text = made[1].read_text()
+    folded = Links()
+    folded.feed(text[text.index("<details>") : text.index("</details>")] + "</details>")
+    names, rows = table.every(made[0])
+    assert folded.cells == [cell for row in rows for cell in row]
+    assert names[-1] == "every seed"
+    assert len(rows) == len(made[0].points)
+    for point, row in zip(made[0].points, rows, strict=True):
+        assert row[-1].split() == [f"{value:.2e}" for value in point.ours]
+
+
+def test_what_the_page_offers_to_download_is_the_csv_file_beside_it(made):
     links = Links()
     links.feed(made[1].read_text())
-    assert links.cells == [cell for row in table.cells(made[0]) for cell in row]
+    (link,) = [link for link in links.found if link.startswith("data:text/csv")]
+    assert base64.b64decode(link.partition(",")[2]) == (made[1].parent / "figures.csv").read_bytes()
+
+
+def test_page_opens_with_question_answer_and_caveats_then_the_picture_then_the_table(made):
+    text = made[1].read_text()
+    order = [made[0].study.question, html.escape(answer.answer(made[0]), quote=True).replace("&#x27;", "&#39;")]
+    order += [
+        "Medians of 2 seeds; the smoke preset only shows that everything runs.",
+        "<img",
+        "At a glance",
+        "<details>",
+    ]
+    places = [text.index(part, text.index("<h1>")) for part in order]
+    assert places == sorted(places)
+
+
+def test_the_page_for_embedding_is_the_one_that_is_written(made):
+    folder = made[1].parent.parent.parent
+    assert report.report_page(made[0], folder) == made[1].read_text()
 
 
 def test_page_fits_a_phone_and_paper(made):
@@ -89,7 +124,7 @@ def test_curves_are_drawn_at_the_medians_and_published_ones_dashed(made):
     found = made[0]
     panel = figures.curves(found).axes[0]
     lines = {line.get_label(): line for line in panel.get_lines()}
-    wanted = {"standard", "standard (published)", "positional", "positional (published)", "homogeneous", "compiled"}
+    wanted = {"standard", "standard (published)", "positional", "positional (published)", "homogeneous"}
     assert wanted == set(lines)
     points = [p for p in found.points if (p.task, p.arm) == ("sum", "positional") and p.test_set != "validation"]
     assert np.array_equal(lines["positional"].get_ydata(), [point.median for point in points])
@@ -169,7 +204,7 @@ def test_gpt2_is_in_the_table_the_csv_the_figure_and_the_page(tmp_path):
     assert (page.parent / "table.md").read_text().count("| mixed-min | GPT-2 | ") == 3
     links = Links()
     links.feed(page.read_text())
-    assert links.cells.count("GPT-2") == 3
+    assert links.cells.count("GPT-2") == 1 + 3  # at a glance, and point by point
     note = "9 of 24 answers of GPT-2 hold no number; the others make its figures."
     assert f"<li>{note}</li>" in page.read_text()
     assert f"- {note}\n" in (page.parent / "table.md").read_text()
@@ -215,7 +250,7 @@ def test_losses_that_are_not_finite_do_not_press_the_others_flat_and_are_said(tm
     highest = max(point.median for point in found.points if math.isfinite(point.median))
     assert highest < figures.curves(found).axes[0].get_ylim()[1] < 10 * highest
     page = report.write(found, tmp_path)
-    assert page.read_text().count("<td>inf</td>") == 3 + 2  # medians, and ratios where there is a published figure
+    assert page.read_text().count("<td>inf</td>") == 3 + 3 + 2  # twice the medians; ratios to published figures
     assert "Where none does, its loss is inf." in page.read_text()
 
 

@@ -55,9 +55,11 @@ def test_a_new_study_is_one_file(tmp_path):
     environment = {"PYTHONPATH": str(package.parent), "COLUMNS": "120", "OMP_NUM_THREADS": "1"}
     ended = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stderr
-    rows = [line.split()[:4] for line in ended.stdout.splitlines() if line.startswith(" sum ")]
-    sets = ("validation", "c=1", "c=3")
-    assert rows == [["sum", "positional", width, name] for width in ("4", "8") for name in sets]
+    rows = [line.split() for line in ended.stdout.splitlines() if line.startswith(" sum ")]
+    assert [row[:3] for row in rows] == [["sum", "positional", name] for name in ("validation", "c=1", "c=3")]
+    (header,) = [line.split() for line in ended.stdout.splitlines() if line.startswith(" task ")]
+    assert header[-2:] == ["4", "8"]  # a column per width
+    assert {len(row) for row in rows} == {5}
     assert (tmp_path / "runs" / "reports" / "widths" / "report.html").is_file()
 
 

@@ -29,6 +29,7 @@ from posattn.cli.app import (
     together,
 )
 from posattn.cli.output import print_table, warn_of_divergence
+from posattn.cli.print_compact import print_compact, print_wrapped
 from posattn.errors import PosattnError
 
 if TYPE_CHECKING:
@@ -108,6 +109,7 @@ def run(
     """
     from posattn import engine, plugins, report, studies
     from posattn.report import table
+    from posattn.report.answer import answer
     from posattn.studies.core import results
     from posattn.train.changes import parse
 
@@ -137,7 +139,7 @@ def run(
     page = report.write(found, out)
     if as_json:
         result = {"rows": table.rows(found), "changes": found.record.changes, "report": str(page)}
-        print(json.dumps({"event": "result"} | result))
+        print(json.dumps({"event": "result", "answer": answer(found)} | result))
     else:
         _print_results(found, str(page))
     if found.diverged:
@@ -203,14 +205,16 @@ def _known(names: list[str], known: Collection[str]) -> list[str]:
 
 
 def _print_results(found: "Results", page: str) -> None:
-    from posattn.report import table
+    from posattn.report import answer, table
+    from posattn.report.compact import compact
 
-    shown = Table(title=found.study.question, box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    for name in table.header(found):
-        shown.add_column(name, no_wrap=name in table.NUMBERS)
-    for row in table.cells(found):
-        shown.add_row(*row)
-    print_table(shown)
+    print_wrapped(found.study.question)
+    print_wrapped(answer.answer(found))
+    print_wrapped(f"({'; '.join(answer.caveats(found))}.)")
+    for part in compact(found):
+        print_compact(part)
+    if found.study.view.across == "x":
+        print(f"Columns: {found.study.view.axis}.")
     for note in table.footnotes(found):
         print(f"- {note}")
     print(f"report: {page}")

@@ -2,6 +2,7 @@
 
 import math
 import os
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -11,11 +12,17 @@ from posattn.cli.programs import program_options
 from posattn.errors import PosattnError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import numpy as np
 
     from posattn.compile import Program
+    from posattn.nn import NumericModel
+    from posattn.tasks import Task
 
 Values = Annotated[list[str], typer.Argument(help="Numbers; x:y for a program with two inputs, as 7:0 8:2 9:1.")]
+#: What the names of models that come with the package begin with.
+ZOO = "zoo:"
 #: Negative numbers are values here, not options.
 NUMBERS = {"ignore_unknown_options": True}
 
@@ -37,7 +44,11 @@ def _rows(values: list[str]) -> list[list[float]]:
 def trace_program(
     program: Annotated[
         str,
-        typer.Argument(metavar="PROGRAM|FILE", help="A program, as in `posattn programs`, a .pos or a compiled file."),
+        typer.Argument(
+            metavar="PROGRAM|FILE|zoo:MODEL",
+            help="A program, as in `posattn programs`, a .pos file, a model's file, compiled or trained, or a model "
+            "that comes with the package, as zoo:sort-positional.",
+        ),
     ],
     values: Values,
     option: Annotated[list[str] | None, typer.Option(help="An option of the program; repeatable.")] = None,
@@ -46,31 +57,90 @@ def trace_program(
     ] = None,
     plugin: Plugin = None,
 ) -> None:
-    """Watch a program at work: who reads from whom, and what every register holds, round by round.
+    """Watch a program or a model at work: who reads from whom, and what every node holds, step by step.
 
-    Examples: posattn trace sort 3 1 2 5 4 --html sort.html; posattn trace sort16.safetensors 3 1 2
+    Examples: posattn trace sort 3 1 2 5 4 --html sort.html; posattn trace sort16.safetensors 3 1 2; posattn trace
+    zoo:sort-homogeneous 3 1 2 5 4 -1 0 7 --html trained.html
     """
     from posattn import plugins
-    from posattn.compile import library
-    from posattn.compile.show import trace
     from posattn.files import write_whole
 
     plugins.load_all(plugin)
-    if program.endswith(".pos"):
-        made, rows = _text_input(program, values, option)
-    elif program in library.PROGRAMS or not _is_file(program):
-        made, rows = _library_input(program, values, program_options(option or []))
+    if program.startswith(ZOO) or _holds_model(program):
+        if option:
+            raise PosattnError(f"--option {option[0]}: '{program}' is a trained model. Leave it out.")
+        shown, page = _traced_model(program, values)
+    else:
+        shown, page = _traced_program(program, values, option)
+    print(shown)
+    if html is not None:
+        write_whole(html, page().encode())
+        print(f"page: {html}")
+
+
+def _traced_program(name: str, values: list[str], option: list[str] | None) -> "tuple[str, Callable[[], str]]":
+    """A program's trace for a terminal, and what makes its page."""
+    from posattn.compile import library
+    from posattn.compile.show import trace
+
+    if name.endswith(".pos"):
+        made, rows = _text_input(name, values, option)
+    elif name in library.PROGRAMS or not _is_file(name):
+        made, rows = _library_input(name, values, program_options(option or []))
     else:
         if option:
-            raise PosattnError(f"--option {option[0]}: the program in '{program}' is made already. Leave it out.")
-        made, rows = _saved_input(program, values)
+            raise PosattnError(f"--option {option[0]}: the program in '{name}' is made already. Leave it out.")
+        made, rows = _saved_input(name, values)
     added = trace.filled_up(rows, len(values))
-    if added is not None:
-        print(added)
-    print(trace.text(made, rows))
-    if html is not None:
-        write_whole(html, trace.page(made, rows, given=len(values)).encode())
-        print(f"page: {html}")
+    shown = trace.text(made, rows)
+    return shown if added is None else f"{added}\n{shown}", lambda: trace.page(made, rows, given=len(values))
+
+
+def _holds_model(name: str) -> bool:
+    """Whether a name is that of a file with a model that was not compiled."""
+    from posattn.compile import library
+    from posattn.nn.weights import read_header
+
+    if name in library.PROGRAMS or name.endswith(".pos") or not os.path.isfile(os.path.expanduser(name)):
+        return False
+    return "program" not in read_header(os.path.expanduser(name))
+
+
+def _traced_model(name: str, values: list[str]) -> "tuple[str, Callable[[], str]]":
+    """A model's trace for a terminal, and what makes its page."""
+    import torch
+
+    from posattn.html.trace import trace_page
+    from posattn.nn import load
+    from posattn.nn.weights import check_finite_weights
+    from posattn.report.model_trace import model_text, model_trace
+
+    x, exact = torch.tensor(_rows(values), dtype=torch.float64), None
+    if name.startswith(ZOO):
+        model, task = _zoo_model(name)
+        exact = task.target(x[None])[0, :, 0]
+    else:
+        model = load(os.path.expanduser(name))
+        check_finite_weights(f"'{name}'", model.weights())
+    made = model_trace(model, x, exact=exact, title=os.path.basename(name))
+    if name.startswith(ZOO) and len(x) != model.architecture.length:
+        usual = f"lists of {model.architecture.length} numbers"
+        note = f"The model was trained on {usual}; on {len(x)} its answer may be anything."
+        made = replace(made, said=" ".join(filter(None, (note, made.said))))
+        return f"{note}\n{model_text(made)}", lambda: trace_page(made)
+    return model_text(made), lambda: trace_page(made)
+
+
+def _zoo_model(name: str) -> "tuple[NumericModel, Task]":
+    """The model called zoo:TASK-MODEL, and its task."""
+    from posattn import tasks, zoo
+    from posattn.errors import unknown
+
+    found = {f"{ZOO}{task}-{model}": (task, model) for task, model in zoo.names()}
+    if name not in found:
+        raise unknown("trained model", name, found)
+    task, model = found[name]
+    return zoo.load(task, model), tasks.get(task)
 
 
 def _library_input(name: str, values: list[str], options: dict[str, Any]) -> "tuple[Program, np.ndarray]":

@@ -25,6 +25,11 @@ def png(picture: bytes) -> str:
     return f"data:image/png;base64,{base64.b64encode(picture).decode()}"
 
 
+def csv(text: str) -> str:
+    """Comma-separated values as an address that holds all of them, for a link's `href`."""
+    return f"data:text/csv;charset=utf-8;base64,{base64.b64encode(text.encode()).decode()}"
+
+
 @cache
 def _environment() -> Environment:
     found = Environment(

@@ -1,5 +1,6 @@
 """The figure of a study: one panel per task or score, our medians and bands beside the published curves."""
 
+import math
 import textwrap
 from io import BytesIO
 from typing import Any
@@ -7,12 +8,15 @@ from typing import Any
 from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 
 from posattn.studies.core.points import Curve, Picture
 from posattn.studies.core.results import Results
+from posattn.studies.core.sentence import span
 from posattn.train.changes import written
 
 FORMATS = ("png", "svg", "pdf")
+FAR_BELOW = 1000  # times: what lies further below the rest is named, not drawn to scale
 LETTER = 0.064  # inches, a letter's mean width in a legend
 #: Colours that can be told apart without seeing red or green, in the order in which arms appear.
 COLOURS = ("#D55E00", "#0072B2", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999999")
@@ -51,9 +55,11 @@ def curves(results: Results) -> Figure:
 
 
 def _draw(picture: Picture, panel: Axes, styles: dict[str, dict[str, Any]], dotted: set[str]) -> None:
-    """Draw a picture. Arms that are computed and not trained are dotted, over the others."""
+    """Draw a picture. Arms that are computed and not trained are dotted, over the others, or a floor far below them."""
+    floors = floors_of(picture, dotted)
     for curve in picture.curves:
-        _line(curve, panel, styles[curve.arm], dotted=curve.arm in dotted)
+        if curve not in floors:
+            _line(curve, panel, styles[curve.arm], dotted=curve.arm in dotted)
     if picture.level is not None:
         panel.axhline(picture.level.value, color="#555555", linestyle="--", linewidth=1, label=picture.level.label)
     if picture.log:
@@ -63,6 +69,34 @@ def _draw(picture: Picture, panel: Axes, styles: dict[str, dict[str, Any]], dott
     panel.set_xlabel(picture.x_label)
     panel.set_ylabel(picture.y_label)
     panel.grid(alpha=0.25)
+    for row, curve in enumerate(floors):
+        _floor(curve, panel, styles[curve.arm]["color"], row=row)
+
+
+def floors_of(picture: Picture, computed: set[str]) -> list[Curve]:
+    """Of the computed curves, those so far below all others that drawing them would press the others together."""
+    if not picture.log:
+        return []
+    others = [one.median for curve in picture.curves if curve.arm not in computed for one in curve.points]
+    others += [one.published_median or math.inf for curve in picture.curves for one in curve.points]
+    lowest = min((value for value in others if value > 0), default=math.inf)
+    if not math.isfinite(lowest):
+        return []
+    found = [curve for curve in picture.curves if curve.arm in computed and curve.points]
+    return [curve for curve in found if max(point.median for point in curve.points) < lowest / FAR_BELOW]
+
+
+def _floor(curve: Curve, panel: Axes, colour: str, *, row: int) -> None:
+    """A band at the bottom of the panel that says what lies far below it."""
+    low, high = panel.get_ylim()
+    panel.set_ylim(low * (low / high) ** 0.1, high)  # room for the band, on an axis of powers
+    values = [point.median for point in curve.points]
+    bottom = 0.02 + 0.09 * row
+    panel.add_patch(
+        Rectangle((0, bottom - 0.02), 1, 0.08, transform=panel.transAxes, color=colour, alpha=0.3, linewidth=0)
+    )
+    said = f"↓ {curve.label}: {span(values)}"
+    panel.text(0.5, bottom + 0.02, said, transform=panel.transAxes, ha="center", va="center", fontsize=8, color="#222")
 
 
 def _line(curve: Curve, panel: Axes, own: dict[str, Any], *, dotted: bool) -> None:

@@ -13,6 +13,16 @@ from posattn.report.maps import colour_map
 from posattn.report.page import page
 from posattn.studies.core.results import Results
 
+GIVEN = "pass what posattn.studies.core.results.run gives"
+
+
+def report_page(results: Results, out: str | os.PathLike[str] = "runs") -> str:
+    """A study's report as one self-contained HTML page. Weights that it shows are read below `out`."""
+    checks.instance("results", results, Results, fix=GIVEN)
+    maps, pictures = mapped(results), learned(results, out)
+    drawn = rendered(curves(results), "png")
+    return page(results, (_caption(results), drawn), list(maps.values()), list(pictures.values()))
+
 
 def mapped(results: Results) -> dict[str, tuple[str, bytes]]:
     """The study's maps: a caption and a picture by the name of its file."""
@@ -31,7 +41,7 @@ def write(results: Results, out: str | os.PathLike[str] = "runs") -> Path:
 
     A study with changed trials has a folder of its own, as reports/ood-scale+optimiser.lr=0.001.
     """
-    checks.instance("results", results, Results, fix="pass what posattn.studies.core.results.run gives")
+    checks.instance("results", results, Results, fix=GIVEN)
     folder = Store(out).folder / "reports" / results.record.name
     make_folder(folder)
     write_whole(folder / "table.md", table.markdown(results).encode())
@@ -40,12 +50,16 @@ def write(results: Results, out: str | os.PathLike[str] = "runs") -> Path:
     drawn = {kind: rendered(figure, kind) for kind in FORMATS}
     for kind, content in drawn.items():
         write_whole(folder / f"curves.{kind}", content)
-    computed = any(not case.trial.trained for case in results.cases)
-    dotted = "; dotted: computed, not trained" if computed else ""
-    caption = f"Median over seeds with a band from the lowest to the highest; dashed: published{dotted}."
     maps, pictures = mapped(results), learned(results, out)
     for name, (_, picture) in (maps | pictures).items():
         write_whole(folder / f"{name}.png", picture)
-    shown = page(results, (caption, drawn["png"]), list(maps.values()), list(pictures.values()))
+    shown = page(results, (_caption(results), drawn["png"]), list(maps.values()), list(pictures.values()))
     write_whole(folder / "report.html", shown.encode())
     return folder / "report.html"
+
+
+def _caption(results: Results) -> str:
+    """What the lines of the figure are."""
+    computed = any(not case.trial.trained for case in results.cases)
+    dotted = "; dotted, or ↓ where it is far below: computed, not trained" if computed else ""
+    return f"Median over seeds with a band from the lowest to the highest; dashed: published{dotted}."

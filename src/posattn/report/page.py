@@ -1,7 +1,9 @@
 """A study's report as one HTML page."""
 
-from posattn.html import png, render
+from posattn.html import csv, png, render
 from posattn.report import table
+from posattn.report.answer import answer, caveats
+from posattn.report.compact import compact
 from posattn.studies.core.results import Results
 
 Captioned = tuple[str, bytes]
@@ -18,8 +20,14 @@ def page(results: Results, curves: Captioned, maps: list[Captioned], learned: li
         curves=_picture(*curves),
         maps=[_picture(*picture) for picture in maps],
         learned=[_picture(*picture) for picture in learned],
-        header=table.header(results),
-        rows=table.cells(results),
+        answer=answer(results),
+        caveats=caveats(results),
+        compact=compact(results),
+        axis=results.study.view.axis if results.study.view.across == "x" else None,
+        measure=results.study.view.measure,
+        every=table.every(results),
+        csv=csv(table.csv(results)),
+        file=f"{results.record.name}.csv",
         notes=table.footnotes(results),
     )
 

@@ -3,6 +3,7 @@
 import csv as comma_separated
 import io
 import math
+from collections.abc import Sequence
 
 from posattn.studies.core.points import Point
 from posattn.studies.core.results import Results
@@ -26,8 +27,8 @@ def _counted(results: Results) -> bool:
     return len({point.seeds for point in results.points}) > 1
 
 
-def cells(results: Results) -> list[tuple[str, ...]]:
-    """One row per point, as text. Where nothing is published, it shows –."""
+def cells(results: Results, points: Sequence[Point] | None = None) -> list[tuple[str, ...]]:
+    """One row per point, as text; of those that the view puts into tables, or of others. Nothing published shows –."""
     view, counted = results.study.view, _counted(results)
     return [
         (
@@ -43,8 +44,18 @@ def cells(results: Results) -> list[tuple[str, ...]]:
             "–" if point.published_median is None else _written(point, point.published_median),
             "–" if point.ratio is None else f"{point.ratio:.3g}",
         )
-        for point in view.tabled(results.preset, results.points)
+        for point in (view.tabled(results.preset, results.points) if points is None else points)
     ]
+
+
+def every(results: Results) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """A header and a row for every point, with the figure of each seed where there are several."""
+    several = any(len(point.seeds) > 1 for point in results.points)
+    rows = cells(results, results.points)
+    if not several:
+        return header(results), rows
+    seeds = [" ".join(_written(point, value) for value in point.ours) for point in results.points]
+    return (*header(results), "every seed"), [(*row, held) for row, held in zip(rows, seeds, strict=True)]
 
 
 def _written(point: Point, value: float, digits: int = 2) -> str:

@@ -121,11 +121,13 @@ def test_the_page_holds_what_the_interpreter_gives(name):
         for register, values in frame["registers"].items():
             np.testing.assert_allclose(values, state.registers[register][0], rtol=1e-5)
         expected = []
-        for slot, table in (state.round.receive if state.round else {}).items():
+        for head, (slot, table) in enumerate((state.round.receive if state.round else {}).items()):
             for node, source in enumerate(table):
-                if source is not None and source[0] != node:
-                    expected.append([source[0], node, state.received[slot][0, node]])
-        assert frame["edges"] == expected
+                if source is not None:
+                    expected.append([source[0], node, state.received[slot][0, node], 1, head])
+        assert frame["reads"] == expected
+        assert [head.partition(" ← ")[0] for head in frame["heads"]] == list(state.round.receive if state.round else {})
+        assert [update["register"] for update in frame["updates"]] == list(state.round.update if state.round else {})
         assert frame["note"] == (state.round.note if state.round else "the input")
     last = np.array([data["frames"][-1]["registers"][register][:4] for register in program.outputs]).T
     np.testing.assert_allclose(last, run(program, x[None])[0])
@@ -162,7 +164,10 @@ def test_names_are_only_ever_text(name):
     assert parsed.texts["h1"] == f"{name} on 2 numbers"
     data = data_of(page)
     assert data["names"] == [name]
-    assert data["frames"][1] == {"note": name, "edges": [[1, 0, 2.0], [0, 1, 1.0]], "registers": {name: [2.0, 1.0]}}
+    frame = data["frames"][1]
+    assert (frame["note"], frame["registers"]) == (name, {name: [2.0, 1.0]})
+    assert frame["reads"] == [[1, 0, 2.0, 1.0, 0], [0, 1, 1.0, 1.0, 0]]
+    assert frame["heads"] == [f"o ← {name}"]
     script = page[page.index("<script>") + 8 : page.rindex("</script>")]
     assert "<!--" not in script
     assert "<script" not in script
@@ -183,3 +188,17 @@ def test_a_page_of_a_whole_input_says_nothing_of_filling_up():
     page = trace.page(library.get("sort", 5), FIVE)
     assert "filled up" not in Page(page).texts.get("p", "")
     assert data_of(page)["given"] == 5
+
+
+def test_behind_a_node_stand_the_words_that_its_formula_takes():
+    program = library.get("sort", 5)
+    data = data_of(trace.page(program, FIVE))
+    for frame, before in zip(data["frames"][1:], data["frames"], strict=False):
+        (update,) = frame["updates"]
+        words = update["words"]
+        assert words["x"] == before["registers"]["x"]
+        upper = next(values for name, values in words.items() if name.startswith("upper"))
+        for node in range(5):
+            pair = (words["x"][node], words["other"][node])
+            taken = max(pair) if upper[node] else min(pair)
+            assert frame["registers"]["x"][node] == taken

@@ -4,10 +4,12 @@ from typing import Any
 
 import numpy as np
 
+from posattn.compile.arguments import Source
+from posattn.compile.expressions import words_of
 from posattn.compile.interpreter import Snapshot, trace
 from posattn.compile.program import Program
 from posattn.errors import counted
-from posattn.html import render
+from posattn.html.trace import Frame, Read, Trace, Update, trace_page
 
 #: Nodes that a text shows; a page shows all.
 SHOWN = 32
@@ -71,37 +73,47 @@ def page(program: Program, x: np.ndarray, *, given: int | None = None) -> str:
     """
     states, names = snapshots(program, x), moving(program)
     given = len(x) if given is None else given
-    data = {
-        "nodes": program.nodes,
-        "length": program.length,
-        "given": given,
-        "names": names,
-        "shown": program.outputs[0] if program.outputs[0] in names else names[0],
-        "frames": [_frame(state, names) for state in states],
-    }
-    return render(
-        "trace.html",
-        title=f"{program.name} on {counted(program.length, 'number')}",
-        filled=filled_up(x, given, nodes=True),
-        data=data,
+    before = [None, *states[:-1]]
+    return trace_page(
+        Trace(
+            title=f"{program.name} on {counted(program.length, 'number')}",
+            step="round",
+            frames=[_frame(state, previous, names) for state, previous in zip(states, before, strict=True)],
+            length=program.length,
+            given=given,
+            shown=program.outputs[0] if program.outputs[0] in names else names[0],
+            said=filled_up(x, given, nodes=True),
+        )
     )
 
 
-def _frame(state: Snapshot, names: list[str]) -> dict[str, Any]:
-    """What the page shows of one round: its note, the words that moved [from, to, word], and the registers after it."""
-    receive = {} if state.round is None else state.round.receive
-    edges = [
-        [source[0], node, _number(state.received[slot][0][node])]
-        for slot, table in receive.items()
-        for node, source in enumerate(table)
-        if source is not None and source[0] != node
-    ]
-    return {
-        "note": "the input" if state.round is None else state.round.note,
-        "edges": edges,
-        "registers": {name: [_number(value) for value in state.registers[name][0]] for name in names},
-    }
+def _frame(state: Snapshot, before: Snapshot | None, names: list[str]) -> Frame:
+    """What the page shows of one round. A slot is a head, whose attention selects one node; updates are the MLP."""
+    registers = {name: _numbers(state.registers[name]) for name in names}
+    if state.round is None or before is None:
+        return Frame(note="the input", registers=registers)
+    words = before.registers | state.received
+    return Frame(
+        note=state.round.note,
+        registers=registers,
+        heads=[_head(slot, table) for slot, table in state.round.receive.items()],
+        reads=[
+            Read(source[0], node, float(state.received[slot][0][node]), 1.0, head)
+            for head, (slot, table) in enumerate(state.round.receive.items())
+            for node, source in enumerate(table)
+            if source is not None
+        ],
+        updates=[
+            Update(register=name, formula=str(e), words={word: _numbers(words[word]) for word in sorted(words_of(e))})
+            for name, e in state.round.update.items()
+        ],
+    )
 
 
-def _number(value: float) -> float:
-    return float(f"{value:.6g}")
+def _head(slot: str, table: tuple[Source, ...]) -> str:
+    registers = dict.fromkeys(source[1] for source in table if source is not None)
+    return f"{slot} ← {', '.join(registers)}"
+
+
+def _numbers(values: np.ndarray) -> list[float]:
+    return [float(value) for value in values[0]]

@@ -1,7 +1,7 @@
 """What a study is: a question, the trials that answer it, and what it shows of them."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import ClassVar, TypeVar
 
 from posattn import checks
@@ -9,6 +9,7 @@ from posattn.errors import PosattnError, kind_of, require, unknown
 from posattn.studies.core.case import Case
 from posattn.studies.core.changed import Change, changed_cases, check_own, check_reach, described
 from posattn.studies.core.choices import Choice
+from posattn.studies.core.points import Point
 from posattn.studies.core.views import View
 from posattn.train.changes import Changes, settled
 
@@ -118,6 +119,10 @@ class Study(ABC):
     def choice(self, name: str) -> str:
         """What was chosen, or the default."""
         return self.chosen_values.get(name, self.choices[name].default)
+
+    def sentence(self, points: Sequence[Point]) -> str:
+        """The answer to the question in one sentence, from the points."""
+        return self.view.sentence(points)
 
     def remarks(self) -> list[str]:
         """What has to be said under every table of the study."""

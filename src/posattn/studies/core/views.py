@@ -13,6 +13,7 @@ from typing import ClassVar
 from posattn.files import write_whole
 from posattn.studies.core.case import Case
 from posattn.studies.core.points import Curve, Finished, Level, Map, Picture, Point, Row, by_panel, over_places, scored
+from posattn.studies.core.sentence import Versus, compared, ranked
 from posattn.version import __version__
 
 #: Of all steps, the shares that the table of a study through training shows.
@@ -21,10 +22,18 @@ MILESTONES = (0.0, 0.1, 0.3, 0.5, 1.0)
 
 @dataclass(frozen=True, kw_only=True)
 class View(ABC):
-    """A way to show a study. `axis` is what x is."""
+    """A way to show a study. `axis` is what x is, `measure` what its scores are called.
+
+    `versus` names the two arms that the study's answer compares, and `at` says where: {x} is the place on the axis,
+    {times} the same in words, as “ten times ”, {test_set} the test set.
+    """
 
     axis: str
+    measure: str = "loss"
+    at: str = "At {axis} {x}"
+    versus: Versus | None = None
     column: ClassVar[str] = "test set"  # of tables: what names a point
+    across: ClassVar[str] = "x"  # of compact tables: what has a column each, x or test set
     axis_column: ClassVar[bool] = True  # of tables: whether x has a column of its own
     weight_maps: ClassVar[bool] = False  # whether the report shows weights before and after training
 
@@ -35,6 +44,20 @@ class View(ABC):
     def tabled(self, preset: str, points: Sequence[Point]) -> list[Point]:
         """Those that the table shows."""
         return list(points)
+
+    def summarised(self, points: Sequence[Point]) -> list[Point]:
+        """Those that the compact table shows."""
+        return list(points)
+
+    def decisive(self, points: Sequence[Point]) -> list[Point]:
+        """Those that the answer is drawn from."""
+        return [point for point in points if point.drawn]
+
+    def sentence(self, points: Sequence[Point]) -> str:
+        """The answer to the study's question, from its points."""
+        at, deciding = self.at.replace("{axis}", self.axis), self.decisive(points) or list(points)
+        said = None if self.versus is None else compared(deciding, self.versus, at=at, measure=self.measure)
+        return said or ranked(deciding, at=at, measure=self.measure)
 
     @abstractmethod
     def pictures(self, preset: str, points: Sequence[Point]) -> list[Picture]:
@@ -49,17 +72,18 @@ class View(ABC):
 class Curves(View):
     """Scores at the end of training over an axis that runs through the test sets: a curve per arm.
 
-    `score` is its name in the store, `measure` what it is called here. Losses have a logarithmic axis, `share`s of 1 a
+    `score` is its name in the store. Losses have a logarithmic axis, `share`s of 1 a
     linear one. `levels` are published ones, by panel; points in `squares` are marked by squares where each test set has
     a curve of its own.
     """
 
     score: str = "loss"
-    measure: str = "loss"
     share: bool = False
+    decided_on: str | None = None  # the test set that the answer is about; None is the last one
     levels: Mapping[str, Level] = field(default_factory=dict)
     squares: tuple[str, ...] = ("validation",)
     axis_column: ClassVar[bool] = False  # names of test sets say where they stand
+    across: ClassVar[str] = "test set"
     by_test_set: ClassVar[bool] = False
 
     def points(self, study: str, preset: str, finished: Iterable[Finished]) -> list[Point]:
@@ -82,6 +106,9 @@ class Curves(View):
             for place, test_sets in one.case.placed().items()
         ]
 
+    def decisive(self, points: Sequence[Point]) -> list[Point]:
+        return [p for p in super().decisive(points) if self.decided_on is None or p.test_set == self.decided_on]
+
     def pictures(self, preset: str, points: Sequence[Point]) -> list[Picture]:
         return [
             over_places(
@@ -103,6 +130,7 @@ class CurvesOverCases(Curves):
     """Scores at the end of training over an axis that runs through the cases: a curve per arm and test set."""
 
     axis_column: ClassVar[bool] = True
+    across: ClassVar[str] = "x"
     by_test_set: ClassVar[bool] = True
 
 
@@ -144,7 +172,7 @@ class Derived(View):
     def pictures(self, preset: str, points: Sequence[Point]) -> list[Picture]:
         return [
             over_places(
-                panel, shown, axis=self.axis, measure="loss", by_test_set=True, squares=self.drawn[1:], log=True
+                panel, shown, axis=self.axis, measure=self.measure, by_test_set=True, squares=self.drawn[1:], log=True
             )
             for panel, shown in by_panel(points).items()
         ]  # fmt: skip
@@ -189,7 +217,9 @@ class ThroughTraining(View):
 
     panels: Callable[[str], tuple[Panel, ...]]
     axis: str = "steps"
+    at: str = "After {x} steps"
     column: ClassVar[str] = "score"
+    across: ClassVar[str] = "test set"
     weight_maps: ClassVar[bool] = True
 
     def points(self, study: str, preset: str, finished: Iterable[Finished]) -> list[Point]:
@@ -215,6 +245,18 @@ class ThroughTraining(View):
         shown = [point for point in points if point.x in steps[point.arm]]
         scores = dict.fromkeys(panel.score for panel in self.panels(preset))
         return [point for score in scores for point in shown if point.test_set == score]
+
+    def summarised(self, points: Sequence[Point]) -> list[Point]:
+        """The scores at the end of training, losses first."""
+        last = {(point.task, point.arm, point.test_set): point for point in sorted(points, key=lambda point: point.x)}
+        ends = [point for point in points if last[point.task, point.arm, point.test_set] == point]
+        return sorted(ends, key=lambda point: (point.share, point.test_set != "validation"))
+
+    def decisive(self, points: Sequence[Point]) -> list[Point]:
+        """The last loss, at the end of training; where no two arms are named, the first one."""
+        ends = self.summarised(points)
+        scores = list(dict.fromkeys(point.test_set for point in ends if not point.share or ends[0].share))
+        return [point for point in ends if point.test_set == scores[0 if self.versus is None else -1]]
 
     def pictures(self, preset: str, points: Sequence[Point]) -> list[Picture]:
         return [panel.picture(points) for panel in self.panels(preset)]

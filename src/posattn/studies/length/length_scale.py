@@ -18,6 +18,8 @@ import torch
 from posattn import tasks
 from posattn.nn import Architecture, Looped, LoopedSlopes
 from posattn.studies.core.case import Case
+from posattn.studies.core.points import Point
+from posattn.studies.core.sentence import placed, span
 from posattn.studies.core.study import Study, register
 from posattn.studies.length import opponents
 from posattn.studies.length.relative_errors import RelativeErrors, Samples, Size
@@ -92,6 +94,7 @@ KINDS = {
     "warping": _kind("warping", trained_at=6, tested=TABLES),
 }
 HIDDEN = {"smoke": 8, "quick": 32, "paper": 32}
+NO_SYMMETRY = "no symmetry"
 STEPS = {"smoke": 10, "quick": 1500, "paper": 8000}
 BATCH = {"smoke": 8, "quick": 128, "paper": 128}
 SCALES = {"smoke": (10,), "quick": (10, 1000), "paper": (10, 100, 1000)}
@@ -180,13 +183,13 @@ def models(kind: Kind, hidden_dim: int = 32) -> dict[str, Looped]:
         return Looped(schedule=kind.schedule, symmetry=symmetry, state_dim=state_dim, hidden_dim=hidden_dim)
 
     if kind.state_dim > 1:
-        return {"scale, wide state": looped(kind.symmetry, kind.state_dim), "no symmetry": looped((), kind.state_dim)}
+        return {"scale, wide state": looped(kind.symmetry, kind.state_dim), NO_SYMMETRY: looped((), kind.state_dim)}
     full = {" + ".join(kind.symmetry): looped(kind.symmetry, 1)}
     if kind.schedule == "grid":  # without a translation, its two steps would see different numbers
         return full
     return full | {
         "scale": looped(("scale",), 1),
-        "no symmetry": looped((), 1),
+        NO_SYMMETRY: looped((), 1),
         "scale, wide state": looped(("scale",), 4),
     }
 
@@ -223,6 +226,22 @@ class LengthScale(Study):
             "an input of 16,384. Models whose nodes all attend to each other are tested on one input per seed above "
             f"{SCALED:,} numbers, and everything else on four.",
         ]
+
+    def sentence(self, points: Sequence[Point]) -> str:
+        """The error at the largest size, with all of a task's symmetry and with none."""
+        ends: dict[str, dict[str, Point]] = {}
+        for point in sorted((p for p in points if p.drawn), key=lambda point: point.x):
+            ends.setdefault(point.task, {})[point.arm] = point
+        full = {task: " + ".join(KINDS[task].symmetry) for task in ends}
+        best = [held.get(full[task], held.get("scale, wide state")) for task, held in ends.items()]
+        symmetric = [point for point in best if point is not None]
+        if not symmetric:
+            return self.view.sentence(points)
+        without = [held[NO_SYMMETRY].median for held in ends.values() if NO_SYMMETRY in held]
+        but = f", without symmetry {span(without)}" if without else ""
+        error = span([point.median for point in symmetric])
+        where = placed("At size {x}, trained on up to 8,", symmetric)
+        return f"{where} the error of models with their task's symmetry is {error} of the answer{but}."
 
     def cases(self, task: str, preset: str) -> list[Case]:
         kind = KINDS[task]

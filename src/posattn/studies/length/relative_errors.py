@@ -10,7 +10,7 @@ from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -71,6 +71,8 @@ class RelativeErrors(View):
     sizes: Callable[[Case, str], Sequence[Size]]
     polishes: Callable[[Case], Samples | None]
     computed: Callable[[Case, Size], Any]
+    measure: str = "relative error"
+    across: ClassVar[str] = "test set"
 
     def points(self, study: str, preset: str, finished: Iterable[Finished]) -> list[Point]:
         found = []
@@ -112,7 +114,7 @@ class RelativeErrors(View):
 
     def pictures(self, preset: str, points: Sequence[Point]) -> list[Picture]:
         return [
-            over_places(panel, shown, axis=self.axis, measure="relative error", by_test_set=False, log=True)
+            over_places(panel, shown, axis=self.axis, measure=self.measure, by_test_set=False, log=True)
             for panel, shown in by_panel(points).items()
         ]
 

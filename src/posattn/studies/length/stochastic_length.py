@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from posattn.nn import RandomPlaces
 from posattn.studies.core.case import Case, Place
+from posattn.studies.core.sentence import Versus
 from posattn.studies.core.study import Study, register
 from posattn.studies.core.views import Curves
 from posattn.studies.positional.numeric_protocol import RANGE
@@ -46,7 +47,9 @@ class StochasticLength(Study):
     question = "Do stochastic encodings let a positional Transformer work on longer inputs?"
     answers = "one step past"
     paper = "both papers"
-    view = Curves(axis="length")
+    view = Curves(
+        axis="length", at="At length {x}, trained on up to 8,", versus=Versus(usual="fixed", other="stochastic")
+    )
     tasks = ("sum", "min", "max", "sort")
     seeds = {"smoke": 2, "quick": 1, "paper": 3}
     cost = {"smoke": "seconds", "quick": "5 min per task, 2 cores", "paper": "10 min, H200"}

@@ -10,7 +10,7 @@ from posattn.nn import ABLATIONS, ablation
 from posattn.studies.core.case import Case
 from posattn.studies.core.study import Study, register
 from posattn.studies.core.views import Curves
-from posattn.studies.positional.numeric_protocol import PROTOCOLS, TASKS, scale_case, sizes, trial
+from posattn.studies.positional.numeric_protocol import AT_SCALE, PROTOCOLS, TASKS, scale_case, sizes, trial
 
 
 @register
@@ -18,7 +18,7 @@ class Ablation(Study):
     name = "ablation"
     question = "Which part of the positional Transformer makes it generalise?"
     answers = "appendix, M0–M5"
-    view = Curves(axis="scale c")
+    view = Curves(axis="scale c", at=AT_SCALE)
     tasks = TASKS
     notes = ("; ".join(f"{name}: {entry[2]}" for name, entry in ABLATIONS.items()) + ".",)
     cost = {"smoke": "seconds", "quick": "12 min per task, 2 cores", "paper": "1 h, H200"}

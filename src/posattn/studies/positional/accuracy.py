@@ -13,7 +13,17 @@ import dataclasses
 from posattn.studies.core.case import Case
 from posattn.studies.core.study import Study, register
 from posattn.studies.core.views import Curves
-from posattn.studies.positional.numeric_protocol import PROTOCOLS, RANGE, TASKS, models, scale_case, scale_name, trial
+from posattn.studies.positional.numeric_protocol import (
+    AT_SCALE,
+    PROTOCOLS,
+    RANGE,
+    STANDARD,
+    TASKS,
+    models,
+    scale_case,
+    scale_name,
+    trial,
+)
 from posattn.train import TestSet
 
 
@@ -22,7 +32,7 @@ class Accuracy(Study):
     name = "accuracy"
     question = "How often is an answer right, and not only close on average?"
     answers = "appendix, accuracy"
-    view = Curves(axis="scale c", score="metric", measure="accuracy", share=True)
+    view = Curves(axis="scale c", score="metric", measure="accuracy", share=True, at=AT_SCALE, versus=STANDARD)
     tasks = TASKS
     cost = {"smoke": "seconds", "quick": "5 min per task, 2 cores", "paper": "20 min, H200"}
 

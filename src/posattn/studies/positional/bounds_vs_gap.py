@@ -9,13 +9,15 @@ loss of the last epoch. The bound is that of `posattn bounds` with every unknown
 vacuous, and only its movement is compared.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from posattn.errors import counted
 from posattn.nn import load
 from posattn.studies.core.case import Case
-from posattn.studies.core.points import Row
+from posattn.studies.core.points import Point, Row
+from posattn.studies.core.sentence import span, times
 from posattn.studies.core.study import Study, register
 from posattn.studies.core.views import Derived
 from posattn.studies.positional.numeric_protocol import PROTOCOLS, TASKS, Protocol, models, scale_name, trial
@@ -59,6 +61,21 @@ class BoundsVsGap(Study):
         "standard model's bound exceeds it and which is 1 where attention sees positions alone.",
         "The learning rate is constant, so a run of fewer steps is the beginning of a longer one.",
     )
+
+    def sentence(self, points: Sequence[Point]) -> str:
+        """Whether bound and gap move the same way along each axis, and how far apart they are."""
+        curves: dict[tuple[str, str], dict[str, list[Point]]] = {}
+        for point in points:
+            if point.drawn:
+                curves.setdefault((point.task, point.arm), {}).setdefault(point.test_set, []).append(point)
+        pairs = [(held["gap"], held["bound"]) for held in curves.values()]
+        ratios = [b.median / a.median for gap, bound in pairs for a, b in zip(gap, bound, strict=True) if a.median > 0]
+        alike = sum((gap[-1].median > gap[0].median) == (bound[-1].median > bound[0].median) for gap, bound in pairs)
+        apart = f", and is {span(ratios, times)} times as large" if ratios else ""
+        return (
+            f"From one end of its axis to the other, the bound moves the same way as the measured gap in {alike} of "
+            f"{counted(len(pairs), 'curve')}{apart}."
+        )
 
     def cases(self, task: str, preset: str) -> list[Case]:
         protocol = replace(PROTOCOLS[preset], schedule="constant", scales=(1,), warmup=0, clip=None)

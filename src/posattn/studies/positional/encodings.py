@@ -11,7 +11,7 @@ from posattn.nn import Positional
 from posattn.studies.core.case import Case
 from posattn.studies.core.study import Study, register
 from posattn.studies.core.views import Curves
-from posattn.studies.positional.numeric_protocol import PROTOCOLS, TASKS, scale_case, sizes, trial
+from posattn.studies.positional.numeric_protocol import AT_SCALE, PROTOCOLS, TASKS, scale_case, sizes, trial
 
 ENCODINGS = ("one-hot", "binary", "sinusoidal", "near-orthogonal")
 
@@ -21,7 +21,7 @@ class Encodings(Study):
     name = "encodings"
     question = "Does the choice of positional encoding matter?"
     answers = "appendix, encodings"
-    view = Curves(axis="scale c")
+    view = Curves(axis="scale c", at=AT_SCALE)
     tasks = TASKS
     cost = {"smoke": "seconds", "quick": "5 min per task, 2 cores", "paper": "20 min, H200"}
 

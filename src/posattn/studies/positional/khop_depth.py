@@ -13,6 +13,7 @@ the 100,000 of the paper 99.9 and 86 %.
 from posattn.studies.core.study import register
 from posattn.studies.core.views import CurvesOverCases
 from posattn.studies.positional.khop_protocol import KHopStudy
+from posattn.studies.positional.numeric_protocol import STANDARD
 
 
 @register
@@ -20,6 +21,14 @@ class KHopDepth(KHopStudy):
     name = "khop-depth"
     question = "How deep must a model be to follow k induction hops?"
     answers = "Fig. 3"
-    view = CurvesOverCases(axis="layers", score="metric", measure="token accuracy", share=True)
+    view = CurvesOverCases(
+        axis="layers",
+        score="metric",
+        measure="token accuracy",
+        share=True,
+        at="With {x} layers",
+        versus=STANDARD,
+        decided_on="validation",
+    )
     tasks = ("khop", "khop-16")
     notes = ("Accuracy over letters; position 0, always blank, is left out. Both models are also kept for khop-ood.",)

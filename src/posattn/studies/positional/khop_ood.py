@@ -8,7 +8,9 @@ has trained is not trained again.
 """
 
 from posattn.studies.core.study import register
+from posattn.studies.core.views import CurvesOverCases
 from posattn.studies.positional.khop_protocol import KHopStudy
+from posattn.studies.positional.numeric_protocol import STANDARD
 
 
 @register
@@ -16,5 +18,8 @@ class KHopOod(KHopStudy):
     name = "khop-ood"
     question = "Do induction hops work on letters never seen?"
     answers = "Fig. 5"
+    view = CurvesOverCases(
+        axis="layers", at="On held-out letters, with {x} layers,", versus=STANDARD, decided_on="held-out letters"
+    )
     tasks = ("khop",)
     notes = ("Cross-entropy on held-out letters beside that on fresh sequences of the training letters.",)

@@ -13,7 +13,6 @@ from posattn.published import khop_accuracy
 from posattn.studies.core.case import Case
 from posattn.studies.core.choices import Choice
 from posattn.studies.core.study import Study
-from posattn.studies.core.views import CurvesOverCases
 from posattn.train import Data, Evaluation, Optimiser, TestSet, Trial
 
 DEPTHS = {
@@ -35,7 +34,6 @@ WHAT_GELU_MEANS = {
 class KHopStudy(Study):
     """Both architectures at every depth. `standard_layers` says how deep the standard one goes at most."""
 
-    view = CurvesOverCases(axis="layers")
     seeds = {"smoke": 1, "quick": 1, "paper": 3}
     cost = {"smoke": "seconds", "quick": "15 min per task, 2 cores", "paper": "30 min per task, H200"}
     choices = {

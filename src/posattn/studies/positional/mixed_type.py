@@ -14,7 +14,7 @@ from posattn.studies.core.case import Case
 from posattn.studies.core.choices import Choice, LanguageModel
 from posattn.studies.core.study import Study, register
 from posattn.studies.core.views import Curves
-from posattn.studies.positional.numeric_protocol import published_losses, scale_case, scale_name
+from posattn.studies.positional.numeric_protocol import AT_SCALE, STANDARD, published_losses, scale_case, scale_name
 from posattn.train import Data, Evaluation, Optimiser, TestSet, Trial
 from posattn.train.language.trial import LanguageTrial
 
@@ -35,7 +35,7 @@ class MixedType(Study):
     name = "mixed-type"
     question = "Does positional attention help where text and numbers mix?"
     answers = "Fig. 6"
-    view = Curves(axis="scale c")
+    view = Curves(axis="scale c", at=AT_SCALE, versus=STANDARD)
     tasks = ("mixed-min", "mixed-sum", "mixed-multitask")
     cost = {"smoke": "seconds", "quick": "30 min per task, 2 cores", "paper": "5 h, H200"}
     notes = (

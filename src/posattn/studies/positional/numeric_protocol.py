@@ -7,12 +7,16 @@ from typing import Any
 from posattn.nn import Architecture, Positional, Standard
 from posattn.published import losses
 from posattn.studies.core.case import Case, Place
+from posattn.studies.core.sentence import Versus
 from posattn.train import Data, Evaluation, Optimiser, TestSet, Trial
 from posattn.train.runnable import Runnable
 
 TASKS = ("sum", "min", "median", "sort", "max-subarray")
 RANGE = 2.0  # training numbers lie in ± this
 SCALES = tuple(range(1, 11))
+#: What most answers are about, and where.
+STANDARD = Versus(usual="standard", other="positional")
+AT_SCALE = "At {times}the training range"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,8 +11,10 @@ from posattn.studies.core.study import Study, register
 from posattn.studies.core.views import Curves
 from posattn.studies.positional.compiled_programs import ExactTrial
 from posattn.studies.positional.numeric_protocol import (
+    AT_SCALE,
     PROTOCOLS,
     RANGE,
+    STANDARD,
     TASKS,
     models,
     published_losses,
@@ -27,7 +29,7 @@ class OodScale(Study):
     name = "ood-scale"
     question = "Does a model trained on [−2, 2] work on [−2c, 2c]?"
     answers = "Fig. 4"
-    view = Curves(axis="scale c")
+    view = Curves(axis="scale c", at=AT_SCALE, versus=STANDARD)
     tasks = TASKS
     cost = {"smoke": "seconds", "quick": "5 min, 2 cores, 3 tasks", "paper": "20 min, H200"}
     notes = (

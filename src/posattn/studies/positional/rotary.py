@@ -9,9 +9,18 @@ also on X alone.
 
 from posattn.nn import Positional, Standard
 from posattn.studies.core.case import Case
+from posattn.studies.core.sentence import Versus
 from posattn.studies.core.study import Study, register
 from posattn.studies.core.views import Curves
-from posattn.studies.positional.numeric_protocol import PROTOCOLS, TASKS, published_losses, scale_case, sizes, trial
+from posattn.studies.positional.numeric_protocol import (
+    AT_SCALE,
+    PROTOCOLS,
+    TASKS,
+    published_losses,
+    scale_case,
+    sizes,
+    trial,
+)
 
 
 @register
@@ -19,7 +28,7 @@ class Rotary(Study):
     name = "rotary"
     question = "Does rotary attention, which knows relative positions, generalise as well?"
     answers = "appendix, RoPE"
-    view = Curves(axis="scale c")
+    view = Curves(axis="scale c", at=AT_SCALE, versus=Versus(usual="rotary, input X‖P", other="positional"))
     tasks = TASKS
     cost = {"smoke": "seconds", "quick": "6 min per task, 2 cores", "paper": "2 h, H200"}
     notes = (

@@ -12,7 +12,7 @@ from dataclasses import replace
 from posattn.studies.core.case import Case
 from posattn.studies.core.study import Study, register
 from posattn.studies.core.views import CurvesOverCases
-from posattn.studies.positional.numeric_protocol import PROTOCOLS, TASKS, models, published_losses, trial
+from posattn.studies.positional.numeric_protocol import PROTOCOLS, STANDARD, TASKS, models, published_losses, trial
 
 SAMPLES = {"smoke": (32, 64), "quick": (1_000, 5_000, 30_000), "paper": tuple(range(5_000, 50_001, 5_000))}
 
@@ -22,7 +22,12 @@ class SampleComplexity(Study):
     name = "sample-complexity"
     question = "How many samples does each model need?"
     answers = "Fig. 2"
-    view = CurvesOverCases(axis="training samples")
+    view = CurvesOverCases(
+        axis="training samples",
+        at="With {x} training samples, at three times the training range,",
+        versus=STANDARD,
+        decided_on="c=3",
+    )
     tasks = TASKS
     cost = {"smoke": "seconds", "quick": "15 min per task, 2 cores", "paper": "2 h, H200"}
 

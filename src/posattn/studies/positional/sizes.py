@@ -12,7 +12,7 @@ from dataclasses import replace
 from posattn.studies.core.case import Case
 from posattn.studies.core.study import Study, register
 from posattn.studies.core.views import CurvesOverCases
-from posattn.studies.positional.numeric_protocol import PROTOCOLS, TASKS, models, published_losses, trial
+from posattn.studies.positional.numeric_protocol import PROTOCOLS, STANDARD, TASKS, models, published_losses, trial
 
 LENGTHS = {"smoke": (2, 4), "quick": (2, 4, 8, 16), "paper": (2, 4, 8, 16, 32, 64)}
 
@@ -22,7 +22,9 @@ class Sizes(Study):
     name = "sizes"
     question = "Does the effect hold at other lengths?"
     answers = "appendix"
-    view = CurvesOverCases(axis="length")
+    view = CurvesOverCases(
+        axis="length", at="At length {x} and three times the training range", versus=STANDARD, decided_on="c=3"
+    )
     tasks = TASKS
     cost = {"smoke": "seconds", "quick": "20 min per task, 2 cores", "paper": "4 h, H200"}
 

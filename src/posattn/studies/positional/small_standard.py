@@ -10,7 +10,7 @@ from posattn.nn import Standard
 from posattn.studies.core.case import Case
 from posattn.studies.core.study import Study, register
 from posattn.studies.core.views import Curves
-from posattn.studies.positional.numeric_protocol import PROTOCOLS, published_losses, scale_case, sizes, trial
+from posattn.studies.positional.numeric_protocol import AT_SCALE, PROTOCOLS, published_losses, scale_case, sizes, trial
 
 WIDTHS = {"smoke": (2, 4), "quick": (2, 16), "paper": (2, 4, 8, 16)}
 EXPERIMENTS = {1: "small_one_layer", 4: "small_log_layers"}
@@ -21,7 +21,7 @@ class SmallStandard(Study):
     name = "small-standard"
     question = "Is the standard Transformer only too large?"
     answers = "appendix, small networks"
-    view = Curves(axis="scale c")
+    view = Curves(axis="scale c", at=AT_SCALE)
     tasks = ("sum", "min")
     cost = {"smoke": "seconds", "quick": "8 min, 2 cores", "paper": "30 min, H200"}
 

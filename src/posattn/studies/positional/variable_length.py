@@ -13,7 +13,9 @@ from posattn.studies.core.case import Case
 from posattn.studies.core.study import Study, register
 from posattn.studies.core.views import Curves
 from posattn.studies.positional.numeric_protocol import (
+    AT_SCALE,
     PROTOCOLS,
+    STANDARD,
     TASKS,
     VALIDATION,
     models,
@@ -32,7 +34,7 @@ class VariableLength(Study):
     name = "variable-length"
     question = "Can one model serve inputs of every length up to its own?"
     answers = "appendix, variable length"
-    view = Curves(axis="scale c")
+    view = Curves(axis="scale c", at=AT_SCALE, versus=STANDARD)
     tasks = TASKS
     cost = {"smoke": "seconds", "quick": "10 min per task, 2 cores", "paper": "5 h, H200"}
     notes = (

@@ -9,7 +9,7 @@ floor and beside selectors of several widths d + d_e; attention needs about d + 
 """
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,8 @@ import torch
 from posattn import tasks
 from posattn.nn import FullyConnected, Model, load
 from posattn.studies.core.case import Case
-from posattn.studies.core.points import Row
+from posattn.studies.core.points import Point, Row
+from posattn.studies.core.sentence import brief, listed
 from posattn.studies.core.study import register
 from posattn.studies.core.views import Derived
 from posattn.studies.selection.closed_form import Floor
@@ -71,6 +72,12 @@ class StsFcn(SelectionStudy):
         "Networks are trained by Adam (lr 1e-3, brought down to 0 by a cosine), selectors by SGD as in the others, "
         "with the defaults of their options: keys=tokens, query=certificate, kappa=0.5, redraw=sample.",
     )
+
+    def sentence(self, points: Sequence[Point]) -> str:
+        """Every arm's lowest loss, and the width that it took."""
+        arms = dict.fromkeys(point.arm for point in points)
+        best = [min((p for p in points if p.arm == arm), key=lambda p: p.median) for arm in arms]
+        return f"The lowest loss is {listed([f'{brief(p.median)} for “{p.arm}” (width {p.x:,g})' for p in best])}."
 
     def cases(self, task: str, preset: str) -> list[Case]:
         protocol = dataclasses.replace(PROTOCOLS[preset], **SIZES[preset], lengths=(), subsets=(), every=0)

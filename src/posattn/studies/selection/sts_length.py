@@ -8,9 +8,10 @@ places beyond T were never seen; stochastic ones are always new.
 """
 
 from posattn.studies.core.case import Case
+from posattn.studies.core.sentence import Versus
 from posattn.studies.core.study import register
 from posattn.studies.core.views import Panel, ThroughTraining
-from posattn.studies.selection.protocol import LONGER, PROTOCOLS, SelectionStudy
+from posattn.studies.selection.protocol import ARMS, LONGER, PROTOCOLS, SelectionStudy
 
 
 def panels(preset: str) -> tuple[Panel, ...]:
@@ -24,7 +25,9 @@ class StsLength(SelectionStudy):
     name = "sts-length"
     question = "Does a selector trained on T tokens select among more?"
     answers = "Fig. 2, Theorem 3"
-    view = ThroughTraining(panels=panels)
+    view = ThroughTraining(
+        panels=panels, at="At {test_set}", versus=Versus(usual=ARMS["near-orthogonal"], other=ARMS["stochastic"])
+    )
     cost = {"smoke": "seconds", "quick": "3 min, 2 cores", "paper": "2 min, H200"}
     notes = (
         "Published: every fixed encoding ends at 0.15 or more on longer inputs, stochastic ones go to 0. The paper's "

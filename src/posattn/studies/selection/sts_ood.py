@@ -8,12 +8,15 @@ sts-convergence and sts-length: what one study has trained, the others find in t
 """
 
 import dataclasses
+from collections.abc import Sequence
 
 from posattn.studies.core.case import Case, Place
+from posattn.studies.core.points import Point
+from posattn.studies.core.sentence import Versus, compared
 from posattn.studies.core.study import register
 from posattn.studies.core.views import Curves
 from posattn.studies.selection.closed_form import Descent
-from posattn.studies.selection.protocol import LONGER, PROTOCOLS, Protocol, SelectionStudy
+from posattn.studies.selection.protocol import ARMS, LONGER, PROTOCOLS, Protocol, SelectionStudy
 
 BY_LENGTH, BY_SUBSET = "by length T", "by subset size q"
 
@@ -44,6 +47,13 @@ class StsOod(SelectionStudy):
         "confirms.",
         "Published: every fixed encoding ends at 0.15 or more on longer inputs, stochastic ones go to 0.",
     )
+
+    def sentence(self, points: Sequence[Point]) -> str:
+        """How the fixed encoding does beside the stochastic one on the longest inputs."""
+        longer = [dataclasses.replace(p, task=self.tasks[0]) for p in points if p.task == BY_LENGTH]
+        versus = Versus(usual=ARMS["near-orthogonal"], other=ARMS["stochastic"])
+        said = compared(longer, versus, at="At {test_set}", measure=self.view.measure)
+        return said or self.view.sentence(points)
 
     def cases(self, task: str, preset: str) -> list[Case]:
         protocol = PROTOCOLS[preset]
