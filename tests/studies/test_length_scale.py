@@ -26,7 +26,7 @@ WHOLE = {
     "max-subarray": "61eaf24194fcf2c7",
     "all-pairs": "b4c9f1497e7b8a53",
     "widest-path": "f53e05c288fcd57b",
-    "reachability": "b7a89854bb465b94",
+    "reachability": "f53e05c288fcd57b",
     "edit-distance": "83ceccd962381577",
     "warping": "a53ff1f1486109d1",
 }
