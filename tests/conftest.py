@@ -21,6 +21,9 @@ SHAPED = [
 ]
 jaxtyping.install_import_hook(SHAPED, "typecheck.checked")
 
+#: Tests in a browser need one: `make browser` installs it and runs them.
+collect_ignore = [] if "POSATTN_BROWSER" in os.environ else ["browser"]
+
 # Tests run in as many processes as there are cores: more threads would wait for each other.
 if "OMP_NUM_THREADS" not in os.environ:
     torch.set_num_threads(1)

@@ -1,8 +1,7 @@
 """Programs and models at work on numbers that the caller gives."""
 
-import math
 import os
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -18,19 +17,6 @@ if TYPE_CHECKING:
 Values = Annotated[list[str], typer.Argument(help="Numbers; x:y for a program with two inputs, as 7:0 8:2 9:1.")]
 #: Negative numbers are values here, not options.
 NUMBERS = {"ignore_unknown_options": True}
-
-
-def _rows(values: list[str]) -> list[list[float]]:
-    """One row per node, one column per input."""
-    try:
-        rows = [[float(part) for part in value.split(":")] for value in values]
-    except ValueError as error:
-        raise PosattnError(f"the values {' '.join(values)}: {error}. Give numbers, as 3 1 2.") from None
-    if not all(math.isfinite(value) for row in rows for value in row):
-        raise PosattnError(f"the values {' '.join(values)}: one is not finite. Give numbers, as 3 1 2.")
-    if len({len(row) for row in rows}) > 1:
-        raise PosattnError(f"the values {' '.join(values)}: give every node as many inputs.")
-    return rows
 
 
 @app.command("trace", context_settings=NUMBERS)
@@ -53,13 +39,14 @@ def trace_program(
     from posattn import plugins
     from posattn.compile import library
     from posattn.compile.show import trace
+    from posattn.compile.typed_input import library_input
     from posattn.files import write_whole
 
     plugins.load_all(plugin)
     if program.endswith(".pos"):
         made, rows = _text_input(program, values, option)
     elif program in library.PROGRAMS or not _is_file(program):
-        made, rows = _library_input(program, values, program_options(option or []))
+        made, rows = library_input(program, values, program_options(option or []))
     else:
         if option:
             raise PosattnError(f"--option {option[0]}: the program in '{program}' is made already. Leave it out.")
@@ -73,37 +60,17 @@ def trace_program(
         print(f"page: {html}")
 
 
-def _library_input(name: str, values: list[str], options: dict[str, Any]) -> "tuple[Program, np.ndarray]":
-    """A library program as long as its input, and the input; one row per node, one column per register."""
-    from posattn.compile import library
-
-    return _checked_input(library.get(name, len(_rows(values)), **options), values)
-
-
 def _text_input(file: str, values: list[str], option: list[str] | None) -> "tuple[Program, np.ndarray]":
     """The program of a text file, and an input of its whole length."""
     from posattn.compile.program_text import read_program
+    from posattn.compile.typed_input import checked_input
 
     if option:
         raise PosattnError(f"--option {option[0]}: the program in '{file}' is written out. Leave it out.")
     made = read_program(path(file) or file)
     if len(values) != made.length:
         raise PosattnError(f"the values {' '.join(values)}: the program in '{file}' takes {made.length} of them.")
-    return _checked_input(made, values)
-
-
-def _checked_input(made: "Program", values: list[str]) -> "tuple[Program, np.ndarray]":
-    import numpy as np
-    import torch
-
-    from posattn.compile.domain import check_kinds
-
-    rows = np.array(_rows(values))
-    if rows.shape[1] != len(made.inputs):
-        named = ":".join(made.inputs)
-        raise PosattnError(f"the values {' '.join(values)}: '{made.name}' takes {named} for every node.")
-    check_kinds(made, torch.from_numpy(rows)[None], torch.float64)
-    return made, rows
+    return made, checked_input(made, values)
 
 
 def _saved_input(file: str, values: list[str]) -> "tuple[Program, np.ndarray]":
@@ -112,9 +79,10 @@ def _saved_input(file: str, values: list[str]) -> "tuple[Program, np.ndarray]":
     import torch
 
     from posattn.compile import load
+    from posattn.compile.typed_input import typed_rows
     from posattn.compile.verify_inputs import filled
 
-    rows = np.array(_rows(values))
+    rows = np.array(typed_rows(values))
     saved = load(os.path.expanduser(file))
     saved.check(torch.from_numpy(rows)[None])
     return saved.program, filled(saved.program, saved.domain, rows[None])[0]
@@ -137,9 +105,10 @@ def run_model(
     import torch
 
     from posattn import compile as compiler
+    from posattn.compile.typed_input import typed_rows
     from posattn.nn.weights import check_finite_weights, read_header
 
-    rows = torch.tensor([_rows(values)], dtype=torch.float64)
+    rows = torch.tensor([typed_rows(values)], dtype=torch.float64)
     if "program" in read_header(file):
         made = compiler.load(file)
         check_finite_weights(f"'{file}'", made.model.weights())

@@ -1,0 +1,95 @@
+"""A lab that runs as users run it, and Debian's Chromium in front of it. `make browser` runs these tests."""
+
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, sync_playwright
+
+ROOT = Path(__file__).parents[2]
+SCREENSHOTS = ROOT / ".browser" / "screenshots"
+FLAGS = [
+    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+    "--disable-component-update", "--disable-sync",
+]  # fmt: skip
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """A browser test that was skipped has shown nothing."""
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is not None and reporter.stats.get("skipped"):
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+@pytest.fixture(scope="session")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with one small study that was run."""
+    folder = tmp_path_factory.mktemp("lab") / "runs"
+    command = [sys.executable, "-m", "posattn", "run", "ood-scale", "--preset", "smoke", "--task", "sum"]
+    subprocess.run([*command, "--device", "cpu", "--out", str(folder)], check=True, capture_output=True)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def address(store: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Where the lab is served."""
+    log = tmp_path_factory.mktemp("server") / "log"
+    with log.open("w") as out:
+        command = [sys.executable, "-m", "posattn", "lab", "--no-browser", "--out", str(store)]
+        server = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT, env=os.environ)
+        try:
+            yield announced(log, server)
+        finally:
+            server.terminate()
+            server.wait(10)
+    assert "Traceback" not in log.read_text(), log.read_text()
+
+
+def announced(log: Path, server: "subprocess.Popen[bytes]") -> str:
+    """The address that the lab prints, which is there when the page is."""
+    for _ in range(600):
+        found = re.search(r"http://127\.0\.0\.1:\d+", log.read_text())
+        if found:
+            return found[0]
+        assert server.poll() is None, log.read_text()
+        time.sleep(0.1)
+    raise AssertionError(f"no address within a minute: {log.read_text()}")
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        found = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=FLAGS)
+        yield found
+        found.close()
+
+
+@pytest.fixture
+def page(browser: Browser, address: str) -> Iterator[Page]:
+    """The lab's page at 1280 pixels. It asks nobody but localhost, and its script raises nothing."""
+    opened = browser.new_page(viewport={"width": 1280, "height": 900})
+    elsewhere, errors = [], []
+    opened.on("request", lambda request: elsewhere.append(request.url) if not is_local(request.url) else None)
+    opened.on("pageerror", lambda error: errors.append(str(error)))
+    opened.goto(address)
+    opened.get_by_role("tab", name="Execute").wait_for()
+    yield opened
+    opened.close()
+    assert elsewhere == []
+    assert errors == []
+
+
+def is_local(url: str) -> bool:
+    return re.match(r"(https?|wss?)://(127\.0\.0\.1|localhost)[:/]|data:|blob:|about:", url) is not None
+
+
+def keep(page: Page, name: str) -> None:
+    """A screenshot of the whole page, to be looked at."""
+    SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+    page.screenshot(path=SCREENSHOTS / f"{name}.png", full_page=True)
