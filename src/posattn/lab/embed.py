@@ -18,15 +18,20 @@ addEventListener("message", event => {
 });
 </script>
 """
+#: For the page: it tells its height at once, since a frame out of sight is not laid out, and whenever that changes.
 TELL = """<script>
-new ResizeObserver(() => parent.postMessage({height: Math.ceil(document.body.getBoundingClientRect().height) + 8}, "*"))
-  .observe(document.body);
+{
+  const tell = () => parent.postMessage({height: Math.ceil(document.body.getBoundingClientRect().height) + 8}, "*");
+  tell();
+  new ResizeObserver(tell).observe(document.body);
+}
 </script>
 """
 STYLE = """
 iframe.page { width: 100%; min-height: 8rem; border: 1px solid var(--border-color-primary); border-radius: .5rem;
   background: Canvas; margin: .4rem 0; display: block; }
 .explanation { border-left: .3rem solid #D55E00; padding: .5rem .8rem; overflow-wrap: anywhere; }
+.program textarea { font-family: ui-monospace, monospace; font-size: .85rem; }
 .working { display: flex; gap: .8rem; align-items: center; flex-wrap: wrap; padding: .3rem 0; }
 .working progress { flex: 1; min-width: 8rem; height: .9rem; accent-color: #0072B2; }
 """

@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 
 from posattn import tasks, zoo
-from posattn.compile import Compiled, compile, learned_program, run
+from posattn.compile import Compiled, compile, run
+from posattn.compile.learned_program import learned_program
 from posattn.compile.program import Program
 from posattn.compile.show import trace
 from posattn.compile.typed_input import library_input, typed_rows

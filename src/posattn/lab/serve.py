@@ -29,16 +29,17 @@ def serve(
     with tempfile.TemporaryDirectory(prefix="posattn-lab-") as folder:
         os.environ |= {"GRADIO_ANALYTICS_ENABLED": "False", "GRADIO_TEMP_DIR": folder, "HF_HUB_OFFLINE": "1"}
         try:
-            import gradio as gr
+            from gradio.themes import Base
         except ImportError:
             raise missing_extra("the lab", "lab") from None
         from posattn.lab.embed import FRAMES, STYLE
-        from posattn.lab.page import Lab
+        from posattn.lab.page import build
+        from posattn.lab.wiring import Wiring
         from posattn.lab.work import Jobs
 
         jobs = Jobs()
-        page = Lab(store=str(shown), folder=folder, jobs=jobs).page()
-        theme = gr.themes.Base(font=["system-ui", "sans-serif"], font_mono=["ui-monospace", "monospace"])
+        page = build(Wiring(jobs), store=str(shown), folder=folder)
+        theme = Base(font=["system-ui", "sans-serif"], font_mono=["ui-monospace", "monospace"])
         try:
             _, address, _ = page.queue(api_open=True).launch(
                 server_name=HOST, server_port=port, inbrowser=browser, share=False, quiet=True, show_error=True,

@@ -4,6 +4,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from matplotlib.figure import Figure
+
 from posattn.html import png, render
 from posattn.report import rendered
 
@@ -39,7 +41,7 @@ def panel(
     lines: Sequence[str] = (),
     *,
     tables: Sequence[Table] = (),
-    pictures: Sequence[tuple[str, object]] = (),
+    pictures: Sequence[tuple[str, Figure]] = (),
     steps: Sequence[str] = (),
     notes: Sequence[str] = (),
 ) -> Page:

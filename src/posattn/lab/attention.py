@@ -1,0 +1,113 @@
+"""Attention: all layers and heads of a model as maps, and who reads from whom; also for a file that is uploaded."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from posattn import zoo
+from posattn.compile import Compiled, compile
+from posattn.compile import load as load_compiled
+from posattn.compile.show.draw import draw
+from posattn.compile.typed_input import library_input, typed_rows
+from posattn.errors import PosattnError, counted, require
+from posattn.lab.limits import MOST_UPLOAD, typed_words
+from posattn.lab.models import PROGRAM, named
+from posattn.lab.shown import Note, Page, Shown, panel
+from posattn.nn import LoopedPositionalTransformer, NumericModel, load
+from posattn.nn.weights import check_finite_weights, read_header
+from posattn.report import attention_map
+from posattn.report.model_trace import model_page
+
+#: Maps on one page, and nodes of a map.
+MOST_MAPS, MOST_NODES = 256, 512
+
+
+def attention(choice: str, numbers: str, upload: str | None = None, *, note: Note) -> Shown:
+    """Maps and the communication graph of a model at work on the numbers; of the uploaded file where there is one."""
+    words = typed_words(numbers)
+    if upload is not None:
+        note("reading the file")
+        return _uploaded(upload, words, note)
+    kind, name, *model = named(choice)
+    if kind == PROGRAM:
+        note("compiling")
+        return _of_compiled(compile(library_input(name, words, {})[0]), note)
+    return _of_model(zoo.load(name, model[0]), f"{name}, {model[0]}", words, note)
+
+
+def _uploaded(upload: str, words: list[str], note: Note) -> Shown:
+    """A file's model. Nothing in it is executed; messages name the file as its owner does."""
+    name = Path(upload).name
+    require(
+        os.path.getsize(upload) <= MOST_UPLOAD, f"'{name}' is larger than {MOST_UPLOAD >> 20} MB: use the commands."
+    )
+    try:
+        if "program" in read_header(upload):
+            made = load_compiled(upload)
+            check_finite_weights(f"'{name}'", made.model.weights())
+            return _of_compiled(made, note)
+        model = load(upload)
+    except PosattnError as error:
+        raise PosattnError(str(error).replace(upload, name)) from None
+    return _of_model(model, name, words, note)
+
+
+def _of_compiled(made: Compiled, note: Note) -> Shown:
+    sizes, name = made.model.architecture, made.program.name
+    _check_size(sizes.depth, sizes.heads, sizes.nodes)
+    note("drawing")
+    pages = (
+        _maps(made.model.attention(), f"{name}, compiled"),
+        panel(
+            "Who reads from whom", pictures=[("Each line is a word that is read, round by round.", draw(made.program))]
+        ),
+    )
+    return Shown(pages)
+
+
+def _of_model(model: Any, name: str, words: list[str], note: Note) -> Shown:
+    known = isinstance(model, LoopedPositionalTransformer) or (
+        isinstance(model, NumericModel) and model.takes_numbers_alone and model.architecture.in_dim == 1
+    )
+    if not known:
+        raise PosattnError(f"'{name}' holds {_kind(model)}: the lab shows models that take one list of numbers.")
+    check_finite_weights(f"'{name}'", model.weights())
+    x = torch.tensor(typed_rows(words), dtype=next(model.parameters()).dtype)
+    require(x.shape[1] == 1, f"the values {' '.join(words)}: a trained model takes one number per node.")
+    if not isinstance(model, LoopedPositionalTransformer):
+        _check_size(len(model.layers), model.architecture.heads, model.architecture.nodes)
+    note("running")
+    found = [step.attention for step in model.trace(x[None]) if step.attention is not None]
+    require(
+        bool(found), f"'{name}' shows no attention on {counted(len(words), 'number')}: it reads by another schedule."
+    )
+    maps = torch.stack([one[0] if one.dim() == 4 else one for one in found])
+    _check_size(*maps.shape[:3])
+    note("drawing")
+    return Shown(
+        (_maps(maps, name), Page("who reads from whom", model_page(model, x, title=f"{name}: who reads from whom")))
+    )
+
+
+def _maps(attention: Tensor, name: str) -> Page:
+    layers, heads, nodes = attention.shape[:3]
+    said = f"{counted(layers, 'layer')}, {counted(heads, 'head')}, {nodes} nodes: row i shows where node i reads from."
+    return panel(
+        f"Attention of {name}",
+        [said],
+        pictures=[(f"Attention of {name}, by layer and head.", attention_map(attention, name))],
+    )
+
+
+def _check_size(layers: int, heads: int, nodes: int) -> None:
+    require(
+        layers * heads <= MOST_MAPS and nodes <= MOST_NODES,
+        f"the model has {layers * heads} maps of {nodes} nodes: the lab shows at most {MOST_MAPS} of {MOST_NODES}.",
+    )
+
+
+def _kind(model: Any) -> str:
+    return f"a {model.architecture.kind} model"
