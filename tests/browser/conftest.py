@@ -90,6 +90,12 @@ def is_local(url: str) -> bool:
 
 
 def keep(page: Page, name: str) -> None:
-    """A screenshot of the whole page, to be looked at."""
+    """A screenshot of the whole page, to be looked at. Chromium paints only frames that are in sight."""
     SCREENSHOTS.mkdir(parents=True, exist_ok=True)
-    page.screenshot(path=SCREENSHOTS / f"{name}.png", full_page=True)
+    before = page.viewport_size
+    assert before is not None
+    height = page.evaluate("document.documentElement.scrollHeight")
+    page.set_viewport_size({"width": before["width"], "height": max(before["height"], height)})
+    page.wait_for_timeout(400)
+    page.screenshot(path=SCREENSHOTS / f"{name}.png")
+    page.set_viewport_size(before)

@@ -15,7 +15,8 @@ from posattn.compile.typed_input import library_input, typed_rows
 from posattn.errors import PosattnError, counted, require
 from posattn.lab.limits import MOST_UPLOAD, typed_words
 from posattn.lab.models import PROGRAM, named
-from posattn.lab.shown import Note, Page, Shown, panel
+from posattn.lab.panels import panel
+from posattn.lab.shown import Note, Page, Shown
 from posattn.nn import LoopedPositionalTransformer, NumericModel, load
 from posattn.nn.weights import check_finite_weights, read_header
 from posattn.report import attention_map
@@ -25,12 +26,9 @@ from posattn.report.model_trace import model_page
 MOST_MAPS, MOST_NODES = 256, 512
 
 
-def attention(choice: str, numbers: str, upload: str | None = None, *, note: Note) -> Shown:
-    """Maps and the communication graph of a model at work on the numbers; of the uploaded file where there is one."""
+def attention(choice: str, numbers: str, *, note: Note) -> Shown:
+    """Maps and the communication graph of a model at work on the numbers."""
     words = typed_words(numbers)
-    if upload is not None:
-        note("reading the file")
-        return _uploaded(upload, words, note)
     kind, name, *model = named(choice)
     if kind == PROGRAM:
         note("compiling")
@@ -38,8 +36,12 @@ def attention(choice: str, numbers: str, upload: str | None = None, *, note: Not
     return _of_model(zoo.load(name, model[0]), f"{name}, {model[0]}", words, note)
 
 
-def _uploaded(upload: str, words: list[str], note: Note) -> Shown:
-    """A file's model. Nothing in it is executed; messages name the file as its owner does."""
+def uploaded(upload: str | None, numbers: str, *, note: Note) -> Shown:
+    """The same for a file's model. Nothing in it is executed; messages name the file as its owner does."""
+    words = typed_words(numbers)
+    if upload is None:
+        raise PosattnError("there is no file: upload one, as model.save or posattn compile write it.")
+    note("reading the file")
     name = Path(upload).name
     require(
         os.path.getsize(upload) <= MOST_UPLOAD, f"'{name}' is larger than {MOST_UPLOAD >> 20} MB: use the commands."

@@ -3,49 +3,74 @@
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullFormatter
 
-from posattn.report.figures import COLOURS
+from posattn.report.figures import COLOURS, LETTER
+
+MARKERS = "os^Dv"
 
 
 class Panel(NamedTuple):
-    """Curves by name, each a list of (x, y), on logarithmic axes where it says so."""
+    """Curves by name, each a list of (x, y); y is on a logarithmic axis, and x where it says so."""
 
     title: str
     x: str
     y: str
     curves: Mapping[str, Sequence[tuple[float, float]]]
     log_x: bool = True
-    log_y: bool = True
     mark: float | None = None  # an x that is marked
+    floor: float = 0.0  # what lies below is drawn there, and says so: the axis is for what is compared
     ticks: tuple[str, ...] = ()  # names for x = 0, 1, 2 …
 
 
 def drawn(*panels: Panel) -> Figure:
     """The panels beside each other, with one legend."""
-    figure = Figure(figsize=(5.2 * len(panels), 4.2), layout="constrained")
+    figure = Figure(figsize=(max(7.0, 5.2 * len(panels)), 4.2), layout="constrained")
     names = list(dict.fromkeys(name for panel in panels for name in panel.curves))
-    colours = {name: COLOURS[at % len(COLOURS)] for at, name in enumerate(names)}
     for axes, panel in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
-        for name, points in panel.curves.items():
-            shown = [(x, y) for x, y in points if y > 0 or not panel.log_y]
-            marker = "o" if len(shown) < 40 else None
-            axes.plot(
-                [x for x, _ in shown], [y for _, y in shown], label=name, color=colours[name], marker=marker, ms=4
-            )
-        if panel.mark is not None:
-            axes.axvline(panel.mark, color="#555555", linestyle="--", linewidth=1)
-        if panel.log_x:
-            axes.set_xscale("log")
-        if panel.log_y and any(y > 0 for points in panel.curves.values() for _, y in points):
-            axes.set_yscale("log")
-        axes.set(title=panel.title, xlabel=panel.x, ylabel=panel.y)
-        if panel.ticks:
-            axes.set_xticks(range(len(panel.ticks)), panel.ticks, rotation=45, ha="right", fontsize=8)
-        axes.grid(alpha=0.25)
-    handles = {
+        _draw(panel, axes, names)
+    entries = {
         label: line for axes in figure.axes for line, label in zip(*axes.get_legend_handles_labels(), strict=True)
     }
-    if handles:
-        figure.legend(handles.values(), handles, loc="outside lower center", ncols=3, frameon=False, fontsize=9)
+    if entries:
+        fitting = int(figure.get_figwidth() / (0.8 + 1.2 * LETTER * max(map(len, entries))))
+        columns = max(1, min(3, fitting))
+        figure.legend(entries.values(), entries, loc="outside lower center", ncols=columns, frameon=False, fontsize=9)
     return figure
+
+
+def _draw(panel: Panel, axes: Axes, names: Sequence[str]) -> None:
+    lowest = []
+    for name, points in panel.curves.items():
+        at = names.index(name)
+        shown = [(x, max(y, panel.floor)) for x, y in points if y > 0 or panel.floor > 0]
+        lowest += [y for _, y in shown]
+        style = {"marker": MARKERS[at % len(MARKERS)] if len(shown) < 40 else None, "ms": 5, "alpha": 0.9}
+        axes.plot(*zip(*shown, strict=True), label=name, color=COLOURS[at % len(COLOURS)], **style) if shown else None
+    if panel.mark is not None:
+        axes.axvline(panel.mark, color="#555555", linestyle="--", linewidth=1)
+    if lowest:
+        axes.set_yscale("log")
+    if panel.floor and min(lowest, default=1) <= panel.floor:
+        axes.axhline(panel.floor, color="#999999", linewidth=0.8, zorder=0)
+        said = f"at most {panel.floor:g}: right up to rounding"
+        axes.annotate(
+            said,
+            (0.02, panel.floor),
+            xycoords=("axes fraction", "data"),
+            xytext=(0, 5),
+            textcoords="offset points",
+            fontsize=8,
+        )
+    if panel.log_x:
+        axes.set_xscale("log")
+        axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5), numticks=12))
+        axes.xaxis.set_major_formatter(lambda value, _: f"{value:,g}")
+        axes.xaxis.set_minor_formatter(NullFormatter())
+        axes.tick_params(axis="x", labelsize=8)
+    if panel.ticks:
+        axes.set_xticks(range(len(panel.ticks)), panel.ticks, rotation=45, ha="right", fontsize=8)
+    axes.set(title=panel.title, xlabel=panel.x, ylabel=panel.y)
+    axes.grid(alpha=0.25)

@@ -16,7 +16,8 @@ from posattn.compile.typed_input import library_input, typed_rows
 from posattn.errors import counted, require
 from posattn.lab.limits import typed_words
 from posattn.lab.models import PROGRAM, named
-from posattn.lab.shown import Note, Page, Shown, Table, number, panel
+from posattn.lab.panels import Table, number, panel
+from posattn.lab.shown import Note, Page, Shown
 from posattn.nn import LoopedPositionalTransformer
 from posattn.report.model_trace import model_page
 from posattn.theory.looped_errors import error_bound

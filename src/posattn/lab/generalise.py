@@ -13,7 +13,8 @@ from posattn.checks import choice
 from posattn.compile import Compiled, compile, library
 from posattn.lab.drawing import Panel, drawn
 from posattn.lab.limits import MOST_LENGTH, MOST_SCALE, whole
-from posattn.lab.shown import Note, Shown, Table, number, panel
+from posattn.lab.panels import Table, number, panel
+from posattn.lab.shown import Note, Shown
 from posattn.nn import LoopedPositionalTransformer
 from posattn.studies.positional.compiled_programs import PROGRAMS
 
@@ -26,8 +27,10 @@ MOST_COMPILED, MOST_MEDIAN = 512, 32
 SCALES = (1, 2, 3, 5, 10, 20, 50, 100, 200, 500, 1000)
 LENGTHS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
 #: Seconds after which no further point is begun.
-PATIENCE = 7.0
+PATIENCE = 4.0
 SHOWN = 8
+#: Losses below are all the same to a reader: rounding.
+FLOOR = 1e-9
 
 Answer = Callable[[Tensor], Tensor]
 Place = tuple[int, int]  # scale and length
@@ -47,16 +50,23 @@ def generalise(task: str, scale: float, length: float, seed: float = 0, *, note:
     choice("task", task, sorted({of for of, _ in zoo.names()}))
     c = whole("scale", scale, least=1, most=MOST_SCALE)
     n = whole("length", length, least=1, most=MOST_LENGTH)
+    end = time.monotonic() + PATIENCE
     generator = torch.Generator().manual_seed(whole("seed", seed, least=0, most=2**31))
     models = contestants(task)
     scales, lengths = _up_to(SCALES, c), _up_to(LENGTHS, n)
     note("one example")
     example = _example(task, c, n, models, generator)
     wanted = list(dict.fromkeys([(c, n), *((c, m) for m in lengths), *((s, n) for s in scales)]))
-    losses = _measured(task, wanted, models, generator, note)
+    losses = _measured(task, wanted, models, generator, note=note, end=end)
     figure = drawn(
-        Panel(f"Over scales, length {n:,}", "c: numbers in ±2c", "loss", _curves(losses, [(s, n) for s in scales], 0)),
-        Panel(f"Over lengths, c = {c}", "length", "loss", _curves(losses, [(c, m) for m in lengths], 1)),
+        Panel(
+            f"Over scales, length {n:,}",
+            "c: numbers in ±2c",
+            "loss",
+            _curves(losses, [(s, n) for s in scales], 0),
+            floor=FLOOR,
+        ),
+        Panel(f"Over lengths, c = {c}", "length", "loss", _curves(losses, [(c, m) for m in lengths], 1), floor=FLOOR),
     )
     rows = tuple((m.kind, _loss(losses.get((c, n), {}).get(m.kind), m, n)) for m in models)
     caption = f"Loss on fresh data, numbers in ±{TRAINED_RANGE * c:g}, length {n:,}"
@@ -74,13 +84,19 @@ def generalise(task: str, scale: float, length: float, seed: float = 0, *, note:
 
 
 def _measured(
-    task: str, places: Sequence[Place], models: Sequence[Contestant], generator: torch.Generator, note: Note
+    task: str,
+    places: Sequence[Place],
+    models: Sequence[Contestant],
+    generator: torch.Generator,
+    *,
+    note: Note,
+    end: float,
 ) -> dict[Place, dict[str, float]]:
-    """By (scale, length), every model's loss where it takes that length; what there is no time for is left out."""
-    began, found = time.monotonic(), dict[Place, dict[str, float]]()
+    """By (scale, length), every model's loss where it takes that length; what is not begun by the `end` is left out."""
+    found: dict[Place, dict[str, float]] = {}
     for at, (scale, length) in enumerate(places, 1):
         able = [model for model in models if length <= model.longest]
-        if able and time.monotonic() - began < PATIENCE:
+        if able and time.monotonic() < end:
             note(f"c={scale}, length {length:,} ({at} of {len(places)})")
             x, y = _drawn(task, scale, length, generator, samples=max(LEAST, NUMBERS // length))
             found[scale, length] = {model.kind: tasks.get(task).loss(model.answer(x), y).item() for model in able}

@@ -7,7 +7,8 @@ from posattn.checks import choice
 from posattn.engine import Held, Store, listing
 from posattn.errors import PosattnError, counted, require
 from posattn.lab.drawing import Panel, drawn
-from posattn.lab.shown import Note, Page, Shown, Table, panel
+from posattn.lab.panels import Table, panel
+from posattn.lab.shown import Note, Page, Shown
 from posattn.studies.core import record, results
 
 #: Trials in the table, and of these in the picture.
@@ -34,14 +35,14 @@ def runs(store: str, words: str | None, *, note: Note) -> Shown:
     return Shown((panel("Runs", [said], tables=[table], pictures=pictures, notes=notes),))
 
 
-def studies(store: str) -> list[str]:
-    """The studies that have a report."""
+def studies(store: str, *, note: Note) -> list[str]:
+    """The studies that were run."""
     return record.recorded(Store(store)) if Path(store).is_dir() else []
 
 
 def study_report(store: str, name: str | None, *, note: Note) -> Shown:
     """The report of a study, written again from what the store holds now."""
-    known = studies(store)
+    known = studies(store, note=note)
     require(bool(known), f"no study was run in '{Path(store).name}': start one, posattn run STUDY --out {store}.")
     choice("study", name if isinstance(name, str) else repr(name), known)
     note("reading the results")

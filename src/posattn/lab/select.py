@@ -7,9 +7,10 @@ import numpy as np
 from posattn.errors import require
 from posattn.lab.drawing import Panel, drawn
 from posattn.lab.limits import MOST_LENGTH, real, whole
-from posattn.lab.shown import Note, Shown, Table, panel
+from posattn.lab.panels import Table, panel
+from posattn.lab.shown import Note, Shown
 from posattn.theory.longer_selection import fixed_loss
-from posattn.theory.selection import inverse_loss_slope, loss, trajectory
+from posattn.theory.selection import asymptote, loss, trajectory
 
 MOST_STEPS = 200_000
 #: An encoding fails where its loss is more than this share of the loss of answering 0.
@@ -39,9 +40,10 @@ def select(T: float, q: float, d: float, eta: float, steps: float, *, note: Note
     limit = FAILS * nothing
     fails = {"fixed": _first_above(fixed, limit), "stochastic": _first_above(stochastic, limit)}
     steps_taken = [(float(s), float(one)) for s, one in zip(run.step, run.loss, strict=True) if s > 0]
-    line = [(s, 1 / (1 / nothing + inverse_loss_slope(tokens, rate) * s)) for s, _ in steps_taken]
+    limit_line = [(s, float(asymptote(s, tokens, rate))) for s, _ in steps_taken]
+    limit_line = [(s, value) for s, value in limit_line if value < nothing]
     figure = drawn(
-        Panel("Descent", "step", "loss", {"closed form": steps_taken, "in the end: 4η/(T − 1) per step": line}),
+        Panel("Descent", "step", "loss", {"closed form": steps_taken, "limit: (T − 1)/(4ηt)": limit_line}),
         Panel(
             "More tokens", "tokens", "loss", {"fixed encoding": fixed, "stochastic encoding": stochastic}, mark=tokens
         ),

@@ -4,14 +4,16 @@ import os
 import tempfile
 import threading
 from collections.abc import Callable
+from pathlib import Path
 
-from posattn import checks
 from posattn.errors import PosattnError, missing_extra, require
-from posattn.lab.limits import MOST_UPLOAD
+from posattn.lab.limits import MOST_UPLOAD, whole
+from posattn.lab.work import Jobs
 
 HOST = "127.0.0.1"
-#: The ports that are tried where none is named.
-PORTS = range(7860, 7960)
+#: Gradio's settings: it sends nothing, and keeps what is uploaded in the lab's own folder.
+SETTINGS = {"GRADIO_ANALYTICS_ENABLED": "False", "HF_HUB_OFFLINE": "1"}
+LIGHT, DARK = "#52525b", "#c4c4cc"  # small print that can be read
 
 
 def serve(
@@ -22,12 +24,14 @@ def serve(
     ready: Callable[[str], None] = print,
 ) -> None:
     """Serve the page until Ctrl-C. `store`: the results that Runs shows; `ready` is called with the page's address."""
-    shown = checks.folder("store", store)
+    shown = Path(store)
     require(shown.is_dir() or not shown.exists(), f"'{shown}' is a file: the lab shows a folder of results.")
     if port is not None:
-        checks.whole("port", port, least=1, most=65_535)
+        port = whole("port", port, least=1, most=65_535)
+    jobs = Jobs()
+    threading.Thread(target=jobs.ask, args=("catalogue",), daemon=True).start()  # torch is imported while Gradio is
     with tempfile.TemporaryDirectory(prefix="posattn-lab-") as folder:
-        os.environ |= {"GRADIO_ANALYTICS_ENABLED": "False", "GRADIO_TEMP_DIR": folder, "HF_HUB_OFFLINE": "1"}
+        os.environ |= SETTINGS | {"GRADIO_TEMP_DIR": folder}
         try:
             from gradio.themes import Base
         except ImportError:
@@ -35,19 +39,19 @@ def serve(
         from posattn.lab.embed import FRAMES, STYLE
         from posattn.lab.page import build
         from posattn.lab.wiring import Wiring
-        from posattn.lab.work import Jobs
 
-        jobs = Jobs()
+        theme = Base(font=["system-ui", "sans-serif"], font_mono=["ui-monospace", "monospace"]).set(
+            block_info_text_color=LIGHT, block_info_text_color_dark=DARK,
+            body_text_color_subdued=LIGHT, body_text_color_subdued_dark=DARK,
+        )  # fmt: skip
         page = build(Wiring(jobs), store=str(shown), folder=folder)
-        theme = Base(font=["system-ui", "sans-serif"], font_mono=["ui-monospace", "monospace"])
         try:
-            _, address, _ = page.queue(api_open=True).launch(
+            _, address, _ = page.queue().launch(
                 server_name=HOST, server_port=port, inbrowser=browser, share=False, quiet=True, show_error=True,
                 prevent_thread_lock=True, max_file_size=MOST_UPLOAD, ssr_mode=False, footer_links=[], theme=theme,
                 css=STYLE, head=FRAMES, enable_monitoring=False, mcp_server=False, pwa=False,
             )  # fmt: skip
         except OSError as error:
             raise PosattnError(f"port={port}: {error}. Name another port, or none.") from None
-        threading.Thread(target=jobs.warm_up, daemon=True).start()
         ready(address)
         page.block_thread()

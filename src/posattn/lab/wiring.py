@@ -20,24 +20,24 @@ class Wiring:
     def __init__(self, jobs: Jobs) -> None:
         self.jobs = jobs
 
-    def handler(self, function: Callable[..., Shown], tab: str) -> Callable[..., Iterator[Update]]:
+    def handler(self, name: str, tab: str) -> Callable[..., Iterator[Update]]:
         def handle(request: gr.Request, *inputs: Any) -> Iterator[Update]:
-            for event in self.jobs.run(_whose(request, tab), function, inputs):
+            for event in self.jobs.run(_whose(request, tab), name, inputs):
                 how = status(event, self.jobs.budget)
                 if isinstance(event, Shown):
-                    yield how, result(event), event.file
+                    yield how, result(event), gr.File(event.file, visible=event.file is not None)
                 elif isinstance(event, Explanation):
-                    yield how, "", None
+                    yield how, "", gr.File(None, visible=False)
                 else:
                     yield how, gr.skip(), gr.skip()
 
         return handle
 
-    def quietly(self, function: Callable[..., Shown], tab: str) -> Callable[..., tuple[Any, str]]:
+    def quietly(self, name: str, tab: str) -> Callable[..., tuple[Any, str]]:
         """The same without a word on the way. What is shown stays unless it has changed since the `last` time."""
 
         def handle(request: gr.Request, last: str, *inputs: Any) -> tuple[Any, str]:
-            *_, event = self.jobs.run(_whose(request, tab), function, inputs)
+            *_, event = self.jobs.run(_whose(request, tab), name, inputs)
             found = result(event) if isinstance(event, Shown) else last
             return (found if found != last else gr.skip()), found
 

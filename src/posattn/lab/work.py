@@ -1,7 +1,7 @@
 """Work that may take long: in a process of its own, within a budget, with notes on the way, ended when cancelled.
 
 A process is forked from one that has imported all of posattn and done nothing else, so it starts in milliseconds. What
-it sends back is JSON.
+it sends back is JSON. Functions are named as in `tabs.FUNCTIONS`, so that this process need not import them.
 """
 
 import json
@@ -9,8 +9,8 @@ import multiprocessing
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
@@ -45,12 +45,22 @@ class Explanation(NamedTuple):
 @dataclass
 class _Job:
     process: BaseProcess
+    here: Connection  # where it reports
     began: float = field(default_factory=time.monotonic)
     cancelled: bool = False
 
-    def end(self) -> None:
-        with suppress(ValueError):  # it has ended and was closed
-            self.process.kill()
+    def close(self) -> None:
+        self.process.kill()
+        self.process.join()
+        self.here.close()
+
+
+def _started(name: str, inputs: Sequence[Any]) -> tuple[BaseProcess, Connection]:
+    here, there = CONTEXT.Pipe(duplex=False)
+    process = CONTEXT.Process(target=_work, args=(there, name, tuple(inputs)), daemon=True)
+    process.start()
+    there.close()
+    return process, here
 
 
 class Jobs:
@@ -63,42 +73,38 @@ class Jobs:
         if START == "forkserver":
             CONTEXT.set_forkserver_preload(["posattn.lab.tabs"])
 
-    def warm_up(self) -> None:
-        """Import everything in the process that jobs are forked from."""
-        for _ in self.run("warm-up", _nothing, ()):
-            pass
+    def ask(self, name: str, *inputs: Any) -> Any:
+        """What a function gives that is not shown as it is, as names to choose from."""
+        said, job = {}, _Job(*_started(name, inputs))
+        with closing(job):
+            while "found" not in said:
+                said = json.loads(job.here.recv_bytes())
+        return said["found"]
 
-    def run(
-        self, session: str, function: Callable[..., Shown], inputs: Sequence[Any]
-    ) -> Iterator[Progress | Shown | Explanation]:
-        """Do `function(*inputs, note=…)` elsewhere: how it goes, and at the end what it gave, or why it did not."""
+    def run(self, session: str, name: str, inputs: Sequence[Any]) -> Iterator[Progress | Shown | Explanation]:
+        """Do that function elsewhere: how it goes, and at the end what it gave, or why it did not."""
         self.cancel(session)
-        here, there = CONTEXT.Pipe(duplex=False)
-        job = _Job(CONTEXT.Process(target=_work, args=(there, function, tuple(inputs)), daemon=True))
-        job.process.start()
-        there.close()
+        job = _Job(*_started(name, inputs))
         with self._lock:
             self._running[session] = job
         try:
-            yield from self._followed(job, here)
+            with closing(job):
+                yield from self._followed(job)
         finally:
-            job.end()
-            job.process.join()
-            here.close()
             with self._lock:
                 if self._running.get(session) is job:
                     del self._running[session]
 
-    def _followed(self, job: _Job, here: Connection) -> Iterator[Progress | Shown | Explanation]:
+    def _followed(self, job: _Job) -> Iterator[Progress | Shown | Explanation]:
         note = "starting"
         while (taken := time.monotonic() - job.began) < self.budget:
             try:
-                said = json.loads(here.recv_bytes()) if here.poll(PAUSE) else {}
+                said = json.loads(job.here.recv_bytes()) if job.here.poll(PAUSE) else {}
             except (EOFError, OSError):
                 yield Explanation(_ended(job, time.monotonic() - job.began))
                 return
-            if "shown" in said:
-                pages, file = said["shown"]
+            if "found" in said:
+                pages, file = said["found"]
                 yield Shown(tuple(Page(*page) for page in pages), file)
                 return
             if "explanation" in said:
@@ -117,7 +123,7 @@ class Jobs:
             job = self._running.get(session)
         if job is not None:
             job.cancelled = True
-            job.end()
+            job.process.kill()
 
 
 def _ended(job: _Job, seconds: float) -> str:
@@ -130,19 +136,17 @@ def _ended(job: _Job, seconds: float) -> str:
     )
 
 
-def _nothing(note: Callable[[str], None]) -> Shown:
-    return Shown(())
-
-
-def _work(there: Connection, function: Callable[..., Shown], inputs: tuple[Any, ...]) -> None:
+def _work(there: Connection, name: str, inputs: tuple[Any, ...]) -> None:
     """What the other process does."""
 
     def send(**said: Any) -> None:
         there.send_bytes(json.dumps(said).encode())
 
+    from posattn.lab.tabs import FUNCTIONS
+
     _limit_memory()
     try:
-        send(shown=function(*inputs, note=lambda text: send(note=text)))
+        send(found=FUNCTIONS[name](*inputs, note=lambda text: send(note=text)))
     except PosattnError as error:
         send(explanation=str(error))
     except RecursionError:

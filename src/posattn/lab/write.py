@@ -9,7 +9,8 @@ from posattn.compile.typed_input import checked_input
 from posattn.errors import PosattnError, require
 from posattn.lab.execute import proof_panel, run_program
 from posattn.lab.limits import program_text, real, typed_words
-from posattn.lab.shown import Note, Shown, panel
+from posattn.lab.panels import panel
+from posattn.lab.shown import Note, Shown
 
 #: Inputs lie in ± at most this.
 MOST_DOMAIN = 1e9
