@@ -1,15 +1,15 @@
 """A lab that runs as users run it, and Debian's Chromium in front of it. `make browser` runs these tests."""
 
-import os
 import re
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
+
+from lab.serving import served
 
 ROOT = Path(__file__).parents[2]
 SCREENSHOTS = ROOT / ".browser" / "screenshots"
@@ -39,27 +39,8 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def address(store: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Where the lab is served."""
-    log = tmp_path_factory.mktemp("server") / "log"
-    with log.open("w") as out:
-        command = [sys.executable, "-m", "posattn", "lab", "--no-browser", "--out", str(store)]
-        server = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT, env=os.environ)
-        try:
-            yield announced(log, server)
-        finally:
-            server.terminate()
-            server.wait(10)
-    assert "Traceback" not in log.read_text(), log.read_text()
-
-
-def announced(log: Path, server: "subprocess.Popen[bytes]") -> str:
-    """The address that the lab prints, which is there when the page is."""
-    for _ in range(600):
-        found = re.search(r"http://127\.0\.0\.1:\d+", log.read_text())
-        if found:
-            return found[0]
-        assert server.poll() is None, log.read_text()
-        time.sleep(0.1)
-    raise AssertionError(f"no address within a minute: {log.read_text()}")
+    with served(store, tmp_path_factory.mktemp("server") / "log") as found:
+        yield found
 
 
 @pytest.fixture(scope="session")

@@ -36,16 +36,12 @@ def attention(choice: str, numbers: str, *, note: Note) -> Shown:
     return _of_model(zoo.load(name, model[0]), f"{name}, {model[0]}", words, note)
 
 
-def uploaded(upload: str | None, numbers: str, *, note: Note) -> Shown:
-    """The same for a file's model. Nothing in it is executed; messages name the file as its owner does."""
+def uploaded(folder: str, given: Any, numbers: str, *, note: Note) -> Shown:
+    """The same for a file that was uploaded to a folder. Nothing in it is executed."""
     words = typed_words(numbers)
-    if upload is None:
-        raise PosattnError("there is no file: upload one, as model.save or posattn compile write it.")
-    note("reading the file")
+    upload = uploaded_path(folder, given)
     name = Path(upload).name
-    require(
-        os.path.getsize(upload) <= MOST_UPLOAD, f"'{name}' is larger than {MOST_UPLOAD >> 20} MB: use the commands."
-    )
+    note("reading the file")
     try:
         if "program" in read_header(upload):
             made = load_compiled(upload)
@@ -55,6 +51,20 @@ def uploaded(upload: str | None, numbers: str, *, note: Note) -> Shown:
     except PosattnError as error:
         raise PosattnError(str(error).replace(upload, name)) from None
     return _of_model(model, name, words, note)
+
+
+def uploaded_path(folder: str, given: Any) -> str:
+    """The path of what Gradio says was uploaded: a file below the folder, and not too large."""
+    path = given.get("path") if isinstance(given, dict) else None
+    require(isinstance(path, str) and bool(path), "there is no file: upload one, as posattn compile writes it.")
+    found = os.path.realpath(str(path).replace("\0", ""))
+    inside = found.startswith(os.path.join(os.path.realpath(folder), "")) and os.path.isfile(found)
+    require(inside, f"'{os.path.basename(found)[:60]}' was not uploaded here: the lab reads no other files.")
+    size = os.path.getsize(found)
+    require(
+        size <= MOST_UPLOAD, f"the file has {size:,} bytes: the lab takes at most {MOST_UPLOAD:,}. Use the commands."
+    )
+    return found
 
 
 def _of_compiled(made: Compiled, note: Note) -> Shown:

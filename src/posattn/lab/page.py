@@ -17,11 +17,15 @@ Known = Mapping[str, Any]
 
 
 class Action(NamedTuple):
-    """A button, or another event, and the function of `tabs` that it calls with what the controls say."""
+    """A button, or another event, and the function of `tabs` that it calls: with `fixed`, then with what controls say.
+
+    Controls are passed on as they come, unchecked by Gradio: the functions explain what is wrong with them.
+    """
 
     label: str
     name: str
     inputs: list[Any]
+    fixed: tuple[str, ...] = ()
     event: Any = None
 
 
@@ -35,7 +39,7 @@ def build(wiring: Wiring, *, store: str, folder: str) -> gr.Blocks:
         with gr.Tab("Generalise"):
             _generalise(wiring, known)
         with gr.Tab("Attention"):
-            _attention(wiring, known)
+            _attention(wiring, known, folder)
         with gr.Tab("Select"):
             _select(wiring)
         with gr.Tab("Write"):
@@ -64,7 +68,7 @@ def _generalise(wiring: Wiring, known: Known) -> None:
     _buttons(wiring, Action("Measure", "generalise", [task, scale, length, seed]))
 
 
-def _attention(wiring: Wiring, known: Known) -> None:
+def _attention(wiring: Wiring, known: Known, folder: str) -> None:
     gr.Markdown(
         "Every layer and head as a map, and who reads from whom as a graph. Numbers count where attention sees them."
     )
@@ -73,7 +77,7 @@ def _attention(wiring: Wiring, known: Known) -> None:
         numbers = gr.Textbox(EXAMPLE, label="Numbers", info=NUMBERS, max_lines=3)
     upload = gr.UploadButton("Or upload a model: safetensors, at most 8 MB", file_types=[".safetensors"], size="sm")
     shown = Action("Show", "attention", [model, numbers])
-    _buttons(wiring, shown, Action("", "upload", [upload, numbers], upload.upload), submit=numbers)
+    _buttons(wiring, shown, Action("", "upload", [upload, numbers], (folder,), upload.upload), submit=numbers)
 
 
 def _select(wiring: Wiring) -> None:
@@ -106,22 +110,22 @@ def _write(wiring: Wiring, known: Known, folder: str) -> None:
         Action("Compile", "compile", [text, domain]),
         Action("Watch it run", "watch", [text, domain, numbers]),
         Action("Prove", "prove", [text, domain]),
-        Action("Weights", "weights", [text, domain, gr.State(folder)]),
+        Action("Weights", "weights", [text, domain], (folder,)),
     )
 
 
 def _runs(wiring: Wiring, store: str, tab: gr.Tab) -> None:
     gr.Markdown("What lies in the store. Trials that are being trained move by themselves.")
-    held, last = gr.State(store), gr.State("")
+    last = gr.State("")
     with gr.Row():
         words = gr.Textbox(label="Filter", info="Words: a task, a model, finished, running …", max_lines=1)
         follow = gr.Checkbox(True, label="Follow", info=f"Look again every {FOLLOW} seconds.")
-    shown = _buttons(wiring, Action("List", "runs", [held, words]), submit=words)
+    shown = _buttons(wiring, Action("List", "runs", [words], (store,)), submit=words)
     study = gr.Dropdown(label="Study", info="Studies that were run.", allow_custom_value=True)
-    _buttons(wiring, Action("Report", "report", [held, study]))
+    _buttons(wiring, Action("Report", "report", [study], (store,)))
     timer = gr.Timer(FOLLOW, active=False)
     quiet: Any = {"api_visibility": "private", "show_progress": "hidden"}
-    looked = {"fn": wiring.quietly("runs", "follow"), "inputs": [last, held, words], "outputs": [shown, last]}
+    looked = {"fn": wiring.quietly("runs", "follow", store), "inputs": [last, words], "outputs": [shown, last]}
     timer.tick(**looked, **quiet)
     tab.select(**looked, **quiet)
     tab.select(lambda: gr.Dropdown(wiring.jobs.ask("studies", store)), None, study, queue=False, **quiet)
@@ -147,8 +151,8 @@ def _buttons(wiring: Wiring, *actions: Action, submit: Any = None) -> Any:
     for event, action in zip(events, actions, strict=True):
         gr.on(
             [event, submit.submit] if submit is not None and action is first else [event],
-            wiring.handler(action.name, first.name), action.inputs, [how, shown, download],
-            api_name=action.name, concurrency_id="work", concurrency_limit=2, show_progress="hidden",
+            wiring.handler(action.name, first.name, *action.fixed), action.inputs, [how, shown, download],
+            api_name=action.name, concurrency_id="work", concurrency_limit=2, show_progress="hidden", preprocess=False,
         )  # fmt: skip
     cancel.click(wiring.cancel(first.name), None, None, api_visibility="private", queue=False, show_progress="hidden")
     return shown

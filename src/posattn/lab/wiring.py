@@ -20,9 +20,9 @@ class Wiring:
     def __init__(self, jobs: Jobs) -> None:
         self.jobs = jobs
 
-    def handler(self, name: str, tab: str) -> Callable[..., Iterator[Update]]:
+    def handler(self, name: str, tab: str, *fixed: str) -> Callable[..., Iterator[Update]]:
         def handle(request: gr.Request, *inputs: Any) -> Iterator[Update]:
-            for event in self.jobs.run(_whose(request, tab), name, inputs):
+            for event in self.jobs.run(_whose(request, tab), name, (*fixed, *inputs)):
                 how = status(event, self.jobs.budget)
                 if isinstance(event, Shown):
                     yield how, result(event), gr.File(event.file, visible=event.file is not None)
@@ -33,11 +33,11 @@ class Wiring:
 
         return handle
 
-    def quietly(self, name: str, tab: str) -> Callable[..., tuple[Any, str]]:
+    def quietly(self, name: str, tab: str, *fixed: str) -> Callable[..., tuple[Any, str]]:
         """The same without a word on the way. What is shown stays unless it has changed since the `last` time."""
 
         def handle(request: gr.Request, last: str, *inputs: Any) -> tuple[Any, str]:
-            *_, event = self.jobs.run(_whose(request, tab), name, inputs)
+            *_, event = self.jobs.run(_whose(request, tab), name, (*fixed, *inputs))
             found = result(event) if isinstance(event, Shown) else last
             return (found if found != last else gr.skip()), found
 

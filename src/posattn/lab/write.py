@@ -49,7 +49,7 @@ def proved(text: str, domain: float, *, note: Note) -> Shown:
     return Shown((proof_panel(_compiled(text, domain, note), note),))
 
 
-def weights(text: str, domain: float, folder: str, *, note: Note) -> Shown:
+def weights(folder: str, text: str, domain: float, *, note: Note) -> Shown:
     """The verified weights as a file in `folder`."""
     made = _verified(text, domain, note)
     name = "".join(letter if letter.isalnum() or letter in "-_" else "-" for letter in made.program.name)[:60]
