@@ -39,8 +39,8 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def address(store: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Where the lab is served."""
-    with served(store, tmp_path_factory.mktemp("server") / "log") as found:
-        yield found
+    with served(store, tmp_path_factory.mktemp("server") / "log") as lab:
+        yield lab.address
 
 
 @pytest.fixture(scope="session")

@@ -25,12 +25,14 @@ RIGHT: dict[str, list[Any]] = {
 }
 ODD: list[Any] = [
     None, "", " ", "\t\n", "text", "🦉 🦉 🦉", "1e308 -1e308", "1e309", "nan", "inf 1", "1e-320 1", "0x10", "1_000",
-    "١٢٣",     "1:2:3", "1: 2", ":", "--", "3 1 two", " ".join(map(str, range(10_000))), "9" * 500, "-" * 70, "1 " * 65, "1 " * 64,
+    "١٢٣", "1:2:3", "1: 2", ":", "--", "3 1 two", " ".join(map(str, range(10_000))), "9" * 500, "-" * 70,
+    "1 " * 65, "1 " * 64,
     True, False, 0, -1, 1.5, 1e308, -1e308, 10**400, 2**63, [], [1, 2], [[]], {}, {"a": 1}, {"path": "/etc/passwd"},
     {"path": "/etc/passwd", "meta": {"_type": "gradio.FileData"}}, {"path": 5, "meta": {"_type": "gradio.FileData"}},
     "/etc/passwd", "../../../etc/passwd", "runs/../../x", "~", "file:///etc/passwd", "a\0b", "\u202e\u0000\ud7ff",
-    "\ufeff3 1", "<script>alert(1)</script>", "${value}", "{{7*7}}", "'; drop table", "%s%n", "$(touch x)", "__import__('os')",
-    "program: nosuch", "trained: sort", "trained: median, looped", "program: fetch", "ood-scale+x", "+", "*",
+    "\ufeff3 1", "<script>alert(1)</script>", "${value}", "{{7*7}}", "'; drop table", "%s%n", "$(touch x)",
+    "__import__('os')", "program: nosuch", "trained: sort", "trained: median, looped", "program: fetch",
+    "ood-scale+x", "+", "*",
 ]  # fmt: skip
 TEXTS: list[str] = [
     "x" * 1_000_000, "(" * 1_000_000, "program a\nlength 4\nround\n  x = " + "(" * 20_000 + "x" + ")" * 20_000,
@@ -44,7 +46,8 @@ TEXTS: list[str] = [
     'program a\nlength 2\nspecification {"kind": "Nope"}\nround\n  x = x',
     "program a\nlength 2\nspecification " + "[" * 5000, "program a\nlength 2\nconstant c = 1e999\nround\n  x = x",
     "program a\nlength 256\n" + "round\n  y <- x of i - 1\n  x = x + y\n" * 300,
-    "program 🦉\nlength 2\nround\n  x = x / 0", 'program "../../x"\nlength 2\nround\n  x = x + x', "program a\nlength 1\nround\n  x = exp(exp(exp(x)))",
+    "program 🦉\nlength 2\nround\n  x = x / 0", 'program "../../x"\nlength 2\nround\n  x = x + x',
+    "program a\nlength 1\nround\n  x = exp(exp(exp(x)))",
     "program a\nlength 0\nround\n  x = x", "program a\nlength 2", "\0", "program a\r\nlength 2\r\nround\r\n  x = x",
 ]  # fmt: skip
 

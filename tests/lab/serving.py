@@ -26,15 +26,22 @@ class Answer(NamedTuple):
         return self.data if isinstance(self.data, str) else json.dumps(self.data, ensure_ascii=False)
 
 
+class Served(NamedTuple):
+    """Where a lab is, and the id of its process."""
+
+    address: str
+    process: int
+
+
 @contextmanager
-def served(store: Path, log: Path) -> Iterator[str]:
-    """The address of a lab on a store. Its log must hold no stack trace of our code at the end."""
+def served(store: Path, log: Path) -> Iterator[Served]:
+    """A lab on a store. Its log must hold no stack trace of our code at the end."""
     command = [sys.executable, "-m", "posattn", "lab", "--no-browser", "--out", str(store)]
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
     with log.open("w") as out:
         server = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT, env=environment)
         try:
-            yield _announced(log, server)
+            yield Served(_announced(log, server), server.pid)
         finally:
             server.terminate()
             server.wait(20)

@@ -18,8 +18,8 @@ HERE = Path(__file__)
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     folder = tmp_path_factory.mktemp("lab")
-    with served(folder / "runs", folder / "log") as found:
-        yield found
+    with served(folder / "runs", folder / "log") as lab:
+        yield lab.address
 
 
 def test_a_right_call_is_answered(address: str) -> None:
