@@ -4,6 +4,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -51,19 +52,25 @@ def browser() -> Iterator[Browser]:
         found.close()
 
 
-@pytest.fixture
-def page(browser: Browser, address: str) -> Iterator[Page]:
-    """The lab's page at 1280 pixels. It asks nobody but localhost, and its script raises nothing."""
-    opened = browser.new_page(viewport={"width": 1280, "height": 900})
+@contextmanager
+def lab_page(browser: Browser, address: str, *, width: int = 1280, dark: bool = False) -> Iterator[Page]:
+    """The lab's page. It asks nobody but localhost, and its script raises nothing."""
+    page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme="dark" if dark else "light")
     elsewhere, errors = [], []
-    opened.on("request", lambda request: elsewhere.append(request.url) if not is_local(request.url) else None)
-    opened.on("pageerror", lambda error: errors.append(str(error)))
-    opened.goto(address)
-    opened.get_by_role("tab", name="Execute").wait_for()
-    yield opened
-    opened.close()
+    page.on("request", lambda request: elsewhere.append(request.url) if not is_local(request.url) else None)
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.goto(address)
+    page.get_by_role("tab", name="Execute").wait_for()
+    yield page
+    page.close()
     assert elsewhere == []
     assert errors == []
+
+
+@pytest.fixture
+def page(browser: Browser, address: str) -> Iterator[Page]:
+    with lab_page(browser, address) as found:
+        yield found
 
 
 def is_local(url: str) -> bool:

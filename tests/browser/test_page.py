@@ -11,9 +11,8 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from lab.serving import served
-from posattn.compile import library
 
-from .conftest import ROOT, keep
+from .conftest import ROOT, keep, lab_page
 
 AXE = ROOT / ".browser" / "node_modules" / "axe-core" / "axe.min.js"
 TABS = {
@@ -70,37 +69,29 @@ def serious(page: Page) -> list[str]:
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_nothing_serious(browser: Browser, address: str, scheme: str) -> None:
-    page = browser.new_page(
-        viewport={"width": 1280, "height": 900}, color_scheme="dark" if scheme == "dark" else "light"
-    )
-    page.goto(address)
-    for tab in TABS:
-        used(page, tab)
-        assert serious(page) == [], tab
-        keep(page, f"{scheme}-{tab.lower()}")
-    page.close()
+    with lab_page(browser, address, dark=scheme == "dark") as page:
+        for tab in TABS:
+            used(page, tab)
+            assert serious(page) == [], tab
+            keep(page, f"{scheme}-{tab.lower()}")
 
 
 def test_nothing_scrolls_sideways_at_390_pixels(browser: Browser, address: str) -> None:
-    page = browser.new_page(viewport={"width": 390, "height": 800})
-    page.goto(address)
-    for tab in TABS:
-        used(page, tab)
-        assert page.evaluate("document.documentElement.scrollWidth") <= 390, tab
-        for frame in page.locator("iframe.page:visible").element_handles():
-            inside = frame.content_frame()
-            assert inside is not None
-            assert inside.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth") <= 0
-        keep(page, f"390-{tab.lower()}")
-    page.close()
+    beyond = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+    with lab_page(browser, address, width=390) as page:
+        for tab in TABS:
+            used(page, tab)
+            frames = [frame.content_frame() for frame in page.locator("iframe.page:visible").element_handles()]
+            assert [frame.evaluate(beyond) for frame in (page, *frames) if frame is not None] == [0] * (1 + len(frames))
+            keep(page, f"390-{tab.lower()}")
 
 
 def test_the_keyboard_goes_through_the_controls_in_their_order(page: Page) -> None:
     name = (
         "e => (e.ariaLabel || e.labels?.[0]?.innerText || e.innerText || e.title || e.tagName).trim().split('\\n')[0]"
     )
-    seen = []
-    for _ in range(14):
+    seen: list[str] = []
+    while "Cancel" not in seen and len(seen) < 30:
         page.keyboard.press("Tab")
         seen.append(page.evaluate(f"({name})(document.activeElement)"))
     wanted = ["Execute", "Model", "Numbers", "Prove it", "Run", "Cancel"]
@@ -135,13 +126,6 @@ def test_long_work_shows_a_bar_and_can_be_cancelled(page: Page) -> None:
     page.get_by_role("button", name="Cancel").first.click()
     expect(page.get_by_text(re.compile(r"Cancelled after \d"))).to_be_visible(timeout=5_000)
     keep(page, "cancelled")
-
-
-def test_work_beyond_the_budget_is_ended_and_says_so(page: Page) -> None:
-    page.get_by_role("tab", name="Write").click()
-    page.get_by_label("Program").fill(str(library.get("sort", 250)))
-    page.get_by_role("button", name="Prove", exact=True).click()
-    expect(page.get_by_text("This took longer than 10 s")).to_be_visible(timeout=20_000)
 
 
 @pytest.fixture

@@ -25,7 +25,7 @@ from posattn.theory.looped_errors import error_bound
 #: Models are compiled for numbers in ± this, unless larger ones were typed.
 DOMAIN = 1000.0
 #: Of the lab's budget, the seconds that each step of a proof may take.
-SECONDS = 4.0
+SECONDS = 2.0
 
 
 def execute(choice: str, numbers: str, proof: bool = False, *, note: Note) -> Shown:

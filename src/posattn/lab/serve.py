@@ -13,7 +13,8 @@ from posattn.lab.work import Jobs
 HOST = "127.0.0.1"
 #: Gradio's settings: it sends nothing, and keeps what is uploaded in the lab's own folder.
 SETTINGS = {"GRADIO_ANALYTICS_ENABLED": "False", "HF_HUB_OFFLINE": "1"}
-LIGHT, DARK = "#52525b", "#c4c4cc"  # small print that can be read
+#: Small print and buttons that can be read, on light and on dark.
+LIGHT, DARK, BUTTON = "#52525b", "#c4c4cc", "#1d4ed8"
 
 
 def serve(
@@ -43,6 +44,8 @@ def serve(
         theme = Base(font=["system-ui", "sans-serif"], font_mono=["ui-monospace", "monospace"]).set(
             block_info_text_color=LIGHT, block_info_text_color_dark=DARK,
             body_text_color_subdued=LIGHT, body_text_color_subdued_dark=DARK,
+            button_primary_background_fill=BUTTON, button_primary_background_fill_dark=BUTTON,
+            button_primary_text_color="white", button_primary_text_color_dark="white",
         )  # fmt: skip
         page = build(Wiring(jobs), store=str(shown), folder=folder)
         try:
