@@ -29,7 +29,6 @@ TELL = """<script>
 """
 STYLE = """
 .how .html-container, .shown .html-container { padding: 0 !important; }
-.block.how:not(:has(.explanation, .working)), .block.shown:not(:has(iframe)) { display: none; }
 .gradio-container .max_value, .gradio-container .min_value { color: var(--body-text-color-subdued); }
 iframe.page { width: 100%; min-height: 8rem; border: 1px solid var(--border-color-primary); border-radius: .5rem;
   background: Canvas; margin: .4rem 0; display: block; }
