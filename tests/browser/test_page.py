@@ -118,6 +118,8 @@ def test_a_mistake_is_explained_in_sight(page: Page, numbers: str, said: str) ->
 
 
 def test_long_work_shows_a_bar_and_can_be_cancelled(page: Page) -> None:
+    page.get_by_label("Model").first.click()
+    page.get_by_role("option", name="program: cummedian").click()
     page.get_by_label("Numbers").first.fill(LONG)
     page.get_by_label("Prove it").check()
     page.get_by_role("button", name="Run", exact=True).click()
