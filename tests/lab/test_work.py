@@ -6,7 +6,7 @@ from posattn.lab.shown import Shown
 from posattn.lab.work import Explanation, Jobs, Progress
 
 pytestmark = pytest.mark.xdist_group("lab")
-SLOW = ["program: sort", " ".join(map(str, range(64))), True]
+SLOW = ["program: cummedian", " ".join(map(str, range(64))), True]
 
 
 def last(jobs: Jobs, name: str, *inputs: object) -> object:
