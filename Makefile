@@ -1,6 +1,7 @@
 # make test       set up .venv with the pinned versions (once), then lint, type-check and run every test
 # make test-machines  run the tests that depend on arithmetic as other machines would: other instructions, another order
 #                 of summation, one and two threads, a random order
+# make browser    install Chromium and axe where they are missing, then use the lab in that browser
 # make proofs     prove every library program at many lengths, and try to get changed programs and models past the proof
 # make reproduce  set up .venv (once), repeat the paper's main figure in minutes, write the report below runs/
 # make clean      remove the environment and all caches
@@ -10,7 +11,7 @@ BIN := .venv/bin
 # Test processes that run side by side. Tests that share a costly fixture are one group and run in one of them.
 JOBS ?= 2
 
-.PHONY: test test-machines lint types check proofs reproduce setup clean
+.PHONY: test test-machines browser lint types check proofs reproduce setup clean
 
 test: setup lint types check
 
@@ -43,6 +44,18 @@ test-machines: setup
 	ATEN_CPU_CAPABILITY=avx2 OMP_NUM_THREADS=2 OMP_WAIT_POLICY=passive $(numeric)
 	MKL_CBWR=COMPATIBLE OMP_NUM_THREADS=1 $(numeric)
 
+# Debian's Chromium, and axe, which looks for what people cannot read or reach. Screenshots end up in .browser/screenshots.
+AXE := .browser/node_modules/axe-core/axe.min.js
+SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
+
+browser: setup $(AXE)
+	[ -x /usr/bin/chromium ] || { $(SUDO) apt-get update -qq && $(SUDO) apt-get install -y -qq chromium; }
+	POSATTN_BROWSER=1 $(BIN)/python -m pytest tests/browser -v --durations=10
+
+$(AXE):
+	mkdir -p .browser
+	npm install --silent --no-save --no-fund --no-audit --prefix .browser axe-core@4.14.0
+
 proofs: setup
 	$(BIN)/python benchmarks/proofs.py table
 	$(BIN)/python benchmarks/proofs.py bounds 4 8 16 32 64
@@ -53,5 +66,5 @@ reproduce: setup
 	$(BIN)/posattn run ood-scale --preset quick --task sum --task min --task sort --seeds 1
 
 clean:
-	rm -rf .venv .pytest_cache .ruff_cache .hypothesis build dist
+	rm -rf .venv .browser .pytest_cache .ruff_cache .hypothesis build dist
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

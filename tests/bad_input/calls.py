@@ -510,6 +510,7 @@ CALLS: dict[str, Callable[[], Arguments]] = {
     "theory.norms.attends_by_value": lambda: {"architecture": SIZES},
     "theory.norms.query_key_norm": lambda: dict(WEIGHTS),
     **dict.fromkeys(("theory.selection.loss", "theory.selection.gradient"), lambda: {"v": 1.0, "g": 2.0, **FORMULA}),
+    "theory.longer_selection.fixed_loss": lambda: {"v": 1.0, "g": 2.0, **FORMULA, "trained": 4},
     "theory.selection.trajectory": lambda: {**FORMULA, "eta": 1.0, "steps": 2},
     "theory.selection.best_v": lambda: {"g": 1.0, "T": 6, "q": 2},
     "theory.selection.best_loss": lambda: {"g": 1.0, **FORMULA},

@@ -34,6 +34,7 @@ LINES: dict[str, dict[str, Any]] = {
     "resources": {"--machines": "4"},
     "bounds": {"file": "good.safetensors", "--samples": "10"},
     "bench": {"--device": "cpu", "--fleet": "1", "--batch": "2"},
+    "lab": {"--out": "studied"},
 }  # fmt: skip
 
 #: Other lines, for parameters that the usual one leaves no room for.

@@ -38,8 +38,8 @@ def ended(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], h
     return run
 
 
-#: Lines that cost seconds; other tests run them.
-DEAR = ("", "bench", "programs", "report", "run")
+#: Lines that cost seconds, or serve until they are stopped; other tests run them.
+DEAR = ("", "bench", "lab", "programs", "report", "run")
 
 
 @pytest.mark.parametrize("command", [command for command in LINES if command not in DEAR])

@@ -30,6 +30,7 @@ MODULES = (
     "theory.bounds",
     "theory.homogeneity",
     "theory.lipschitz",
+    "theory.longer_selection",
     "theory.looped_errors",
     "theory.looped_report",
     "theory.norms",

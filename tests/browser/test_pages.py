@@ -1,13 +1,12 @@
 """Traces, attention and reports in a real browser: light and dark, wide and narrow, by mouse and by keyboard."""
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page
 
 from posattn import engine, report, studies, zoo
 from posattn.compile import library
@@ -25,11 +24,8 @@ def seeded() -> torch.Generator:
 
 
 @pytest.fixture(scope="module")
-def chromium() -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        found = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox", "--disable-gpu"])
-        yield found
-        found.close()
+def chromium(browser: Browser) -> Browser:
+    return browser
 
 
 @pytest.fixture(scope="module")

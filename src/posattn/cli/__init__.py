@@ -34,10 +34,14 @@ from posattn.cli import theory
 # isort: split
 from posattn.cli import bench
 
+# isort: split
+from posattn.cli import lab
+
 __all__ = [
     "app",
     "bench",
     "export",
+    "lab",
     "main",
     "new",
     "output",

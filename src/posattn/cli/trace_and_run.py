@@ -1,9 +1,8 @@
 """Programs and models at work on numbers that the caller gives."""
 
-import math
 import os
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from posattn.compile import Program
-    from posattn.nn import NumericModel
+    from posattn.nn import LoopedPositionalTransformer, NumericModel
     from posattn.tasks import Task
 
 Values = Annotated[list[str], typer.Argument(help="Numbers; x:y for a program with two inputs, as 7:0 8:2 9:1.")]
@@ -25,19 +24,6 @@ Values = Annotated[list[str], typer.Argument(help="Numbers; x:y for a program wi
 ZOO = "zoo:"
 #: Negative numbers are values here, not options.
 NUMBERS = {"ignore_unknown_options": True}
-
-
-def _rows(values: list[str]) -> list[list[float]]:
-    """One row per node, one column per input."""
-    try:
-        rows = [[float(part) for part in value.split(":")] for value in values]
-    except ValueError as error:
-        raise PosattnError(f"the values {' '.join(values)}: {error}. Give numbers, as 3 1 2.") from None
-    if not all(math.isfinite(value) for row in rows for value in row):
-        raise PosattnError(f"the values {' '.join(values)}: one is not finite. Give numbers, as 3 1 2.")
-    if len({len(row) for row in rows}) > 1:
-        raise PosattnError(f"the values {' '.join(values)}: give every node as many inputs.")
-    return rows
 
 
 @app.command("trace", context_settings=NUMBERS)
@@ -82,11 +68,12 @@ def _traced_program(name: str, values: list[str], option: list[str] | None) -> "
     """A program's trace for a terminal, and what makes its page."""
     from posattn.compile import library
     from posattn.compile.show import trace
+    from posattn.compile.typed_input import library_input
 
     if name.endswith(".pos"):
         made, rows = _text_input(name, values, option)
     elif name in library.PROGRAMS or not _is_file(name):
-        made, rows = _library_input(name, values, program_options(option or []))
+        made, rows = library_input(name, values, program_options(option or []))
     else:
         if option:
             raise PosattnError(f"--option {option[0]}: the program in '{name}' is made already. Leave it out.")
@@ -110,12 +97,13 @@ def _traced_model(name: str, values: list[str]) -> "tuple[str, Callable[[], str]
     """A model's trace for a terminal, and what makes its page."""
     import torch
 
+    from posattn.compile.typed_input import typed_rows
     from posattn.html.trace import trace_page
-    from posattn.nn import load
+    from posattn.nn import NumericModel, load
     from posattn.nn.weights import check_finite_weights
     from posattn.report.model_trace import model_text, model_trace
 
-    x, exact = torch.tensor(_rows(values), dtype=torch.float64), None
+    x, exact = torch.tensor(typed_rows(values), dtype=torch.float64), None
     if name.startswith(ZOO):
         model, task = _zoo_model(name)
         exact = task.target(x[None])[0, :, 0]
@@ -123,7 +111,7 @@ def _traced_model(name: str, values: list[str]) -> "tuple[str, Callable[[], str]
         model = load(os.path.expanduser(name))
         check_finite_weights(f"'{name}'", model.weights())
     made = model_trace(model, x, exact=exact, title=os.path.basename(name))
-    if name.startswith(ZOO) and len(x) != model.architecture.length:
+    if isinstance(model, NumericModel) and name.startswith(ZOO) and len(x) != model.architecture.length:
         usual = f"lists of {model.architecture.length} numbers"
         note = f"The model was trained on {usual}; on {len(x)} its answer may be anything."
         made = replace(made, said=" ".join(filter(None, (note, made.said))))
@@ -131,7 +119,7 @@ def _traced_model(name: str, values: list[str]) -> "tuple[str, Callable[[], str]
     return model_text(made), lambda: trace_page(made)
 
 
-def _zoo_model(name: str) -> "tuple[NumericModel, Task]":
+def _zoo_model(name: str) -> "tuple[NumericModel | LoopedPositionalTransformer, Task]":
     """The model called zoo:TASK-MODEL, and its task."""
     from posattn import tasks, zoo
     from posattn.errors import unknown
@@ -143,37 +131,17 @@ def _zoo_model(name: str) -> "tuple[NumericModel, Task]":
     return zoo.load(task, model), tasks.get(task)
 
 
-def _library_input(name: str, values: list[str], options: dict[str, Any]) -> "tuple[Program, np.ndarray]":
-    """A library program as long as its input, and the input; one row per node, one column per register."""
-    from posattn.compile import library
-
-    return _checked_input(library.get(name, len(_rows(values)), **options), values)
-
-
 def _text_input(file: str, values: list[str], option: list[str] | None) -> "tuple[Program, np.ndarray]":
     """The program of a text file, and an input of its whole length."""
     from posattn.compile.program_text import read_program
+    from posattn.compile.typed_input import checked_input
 
     if option:
         raise PosattnError(f"--option {option[0]}: the program in '{file}' is written out. Leave it out.")
     made = read_program(path(file) or file)
     if len(values) != made.length:
         raise PosattnError(f"the values {' '.join(values)}: the program in '{file}' takes {made.length} of them.")
-    return _checked_input(made, values)
-
-
-def _checked_input(made: "Program", values: list[str]) -> "tuple[Program, np.ndarray]":
-    import numpy as np
-    import torch
-
-    from posattn.compile.domain import check_kinds
-
-    rows = np.array(_rows(values))
-    if rows.shape[1] != len(made.inputs):
-        named = ":".join(made.inputs)
-        raise PosattnError(f"the values {' '.join(values)}: '{made.name}' takes {named} for every node.")
-    check_kinds(made, torch.from_numpy(rows)[None], torch.float64)
-    return made, rows
+    return made, checked_input(made, values)
 
 
 def _saved_input(file: str, values: list[str]) -> "tuple[Program, np.ndarray]":
@@ -182,9 +150,10 @@ def _saved_input(file: str, values: list[str]) -> "tuple[Program, np.ndarray]":
     import torch
 
     from posattn.compile import load
+    from posattn.compile.typed_input import typed_rows
     from posattn.compile.verify_inputs import filled
 
-    rows = np.array(_rows(values))
+    rows = np.array(typed_rows(values))
     saved = load(os.path.expanduser(file))
     saved.check(torch.from_numpy(rows)[None])
     return saved.program, filled(saved.program, saved.domain, rows[None])[0]
@@ -207,9 +176,10 @@ def run_model(
     import torch
 
     from posattn import compile as compiler
+    from posattn.compile.typed_input import typed_rows
     from posattn.nn.weights import check_finite_weights, read_header
 
-    rows = torch.tensor([_rows(values)], dtype=torch.float64)
+    rows = torch.tensor([typed_rows(values)], dtype=torch.float64)
     if "program" in read_header(file):
         made = compiler.load(file)
         check_finite_weights(f"'{file}'", made.model.weights())

@@ -19,7 +19,15 @@ def read_program(path: str | os.PathLike[str]) -> Program:
     except (OSError, UnicodeDecodeError) as error:
         raise PosattnError(f"'{path}' cannot be read as the text of a program ({error}).") from None
     try:
+        return parse_program(text)
+    except PosattnError as error:
+        raise PosattnError(f"'{path}': {error}") from None
+
+
+def parse_program(text: str) -> Program:
+    """The program that a text describes, with the library's oracle where it is the library's."""
+    try:
         program = Program.parse(text)
         return with_oracle(program, program.nodes)
-    except (PosattnError, KeyError, TypeError) as error:
-        raise PosattnError(f"'{path}': {error}") from None
+    except (KeyError, TypeError) as error:
+        raise PosattnError(f"the program's recipe cannot be read ({error!r:.80}): leave out that line.") from None

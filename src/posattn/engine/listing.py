@@ -16,6 +16,7 @@ class Held:
     folder: str  # in the store: of the result, or of the checkpoints. Where an older version wrote it, not the id
     finished: bool
     step: int
+    steps: int | None = None  # of all that it takes, where that is known
     task: str | None = None
     model: str | None = None
     seed: int | None = None
@@ -46,7 +47,9 @@ def listing(store: Store) -> list[Held]:
 def _what(trial: dict[str, Any], model: dict[str, Any]) -> dict[str, Any]:
     homogeneous = model["kind"] == "positional" and model.get("bias") is False
     named = "homogeneous" if homogeneous else str(model.get("factory") or model["kind"])
-    return {"task": trial.get("task"), "model": named, "seed": trial.get("seed")}
+    optimiser = trial.get("optimiser")  # in a flat row its fields stand beside the others
+    steps = optimiser.get("steps") if isinstance(optimiser, dict) else trial.get("optimiser.steps")
+    return {"task": trial.get("task"), "model": named, "seed": trial.get("seed"), "steps": steps}
 
 
 def _finished(trial: str, folder: str, rows: list[dict[str, Any]]) -> Held:

@@ -7,6 +7,9 @@ True
 Seed 0, not the best seed. Trained on one H200 by the paper's protocol (60,030 steps, float32) on numbers in [−2, 2];
 `scores` gives each model's own losses on [−2c, 2c], 1,000 samples each. The homogeneous models are those of the study's
 “homogeneous, decayed”: as many steps by a better schedule.
+
+The looped models, for sum, min and sort, are those of seed 0 of `posattn run length-scale --preset paper` with all of
+their task's symmetry, polished: trained on up to eight numbers, in float64, and right to rounding at any length.
 """
 
 import csv
@@ -14,7 +17,8 @@ from functools import cache
 from importlib import resources
 
 from posattn.checks import choice
-from posattn.nn import NumericModel
+from posattn.errors import require
+from posattn.nn import LoopedPositionalTransformer, NumericModel
 from posattn.nn import load as load_model
 
 
@@ -33,13 +37,13 @@ def names() -> list[tuple[str, str]]:
     return list(_scores())
 
 
-def load(task: str, model: str) -> NumericModel:
-    """The model trained on a task: "positional", "homogeneous" or "standard"."""
+def load(task: str, model: str) -> NumericModel | LoopedPositionalTransformer:
+    """The model trained on a task: "positional", "homogeneous", "standard" or, for some tasks, "looped"."""
     _check(task, model)
     name = f"{task}-{model}.safetensors"
     with resources.as_file(resources.files("posattn.zoo") / "weights" / name) as path:
         found = load_model(path)
-    assert isinstance(found, NumericModel)
+    assert isinstance(found, NumericModel | LoopedPositionalTransformer)
     return found
 
 
@@ -53,3 +57,5 @@ def _check(task: str, model: str) -> None:
     tasks, models = (list(dict.fromkeys(column)) for column in zip(*names(), strict=True))
     choice("task of a trained model", task, tasks)
     choice("trained model", model, models)
+    there = [name for of, name in names() if of == task]
+    require(model in there, f"there is no {model} model of '{task}' here: choose one of {', '.join(there)}.")

@@ -1,0 +1,23 @@
+"""`posattn lab`."""
+
+from typing import Annotated
+
+import typer
+
+from posattn.cli.app import app, path
+
+
+@app.command("lab")
+def lab(
+    out: Annotated[str, typer.Option(help="Folder of results that the tab Runs shows.", callback=path)] = "runs",
+    port: Annotated[int | None, typer.Option(help="Port; default: the first free one from 7860 on.")] = None,
+    browser: Annotated[bool, typer.Option(help="Open the page in a browser.")] = True,
+) -> None:
+    """Serve an interactive page on this machine: watch models run, write programs, look at runs.
+
+    Needs the extra `lab`: pip install 'posattn[lab]'. Only this machine can reach it, and it fetches nothing from
+    elsewhere. Ctrl-C ends it.
+    """
+    from posattn.lab.serve import serve
+
+    serve(out, port=port, browser=browser, ready=lambda address: print(f"the lab is at {address}", flush=True))

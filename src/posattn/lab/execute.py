@@ -1,0 +1,126 @@
+"""Execute: a model at work on typed numbers, with its answer beside the exact one."""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from posattn import tasks, zoo
+from posattn.compile import Compiled, compile, run
+from posattn.compile.learned_program import learned_program
+from posattn.compile.program import Program
+from posattn.compile.show import trace
+from posattn.compile.typed_input import library_input, typed_rows
+from posattn.errors import counted, require
+from posattn.lab.limits import typed_words
+from posattn.lab.models import PROGRAM, named
+from posattn.lab.panels import Table, number, panel
+from posattn.lab.shown import Note, Page, Shown
+from posattn.nn import LoopedPositionalTransformer
+from posattn.report.model_trace import model_page
+from posattn.theory.looped_errors import error_bound
+
+#: Models are compiled for numbers in ± this, unless larger ones were typed.
+DOMAIN = 1000.0
+#: Of the lab's budget, the seconds that each step of a proof may take.
+SECONDS = 2.0
+
+
+def execute(choice: str, numbers: str, proof: bool = False, *, note: Note) -> Shown:
+    """The named model on the numbers: answer, exact answer and error, the trace, and a proof where one is asked for."""
+    kind, name, *model = named(choice)
+    words = typed_words(numbers)
+    if kind == PROGRAM:
+        program, rows = library_input(name, words, {})
+        return run_program(program, rows, proof=proof, note=note)
+    return _trained(name, model[0], words, proof=proof, note=note)
+
+
+def run_program(program: Program, rows: np.ndarray, *, proof: bool, note: Note) -> Shown:
+    """A program compiled and run, beside its interpreter."""
+    note("compiling")
+    made = compile(program, domain=domain_of(rows))
+    note("running")
+    given = made(torch.from_numpy(rows).float()[None])[0].double().numpy()
+    exact = run(program, rows[None])[0]
+    sizes = made.model.architecture
+    about = f"Compiled, not trained: {counted(sizes.depth, 'layer')}, {sizes.nodes} nodes, inputs in ±{made.domain:g}."
+    pages = [answers(program.name, about, given, exact)]
+    pages.append(Page("the trace, round by round", trace.page(program, rows)))
+    if proof:
+        pages.append(proof_panel(made, note))
+    return Shown(tuple(pages))
+
+
+def _trained(task: str, kind: str, words: Sequence[str], *, proof: bool, note: Note) -> Shown:
+    rows = typed_rows(words)
+    require(len(rows[0]) == 1, f"the values {' '.join(words)}: a model for '{task}' takes one number per node.")
+    note("loading the model")
+    model = zoo.load(task, kind)
+    dtype = next(model.parameters()).dtype
+    x = torch.tensor(rows, dtype=dtype)
+    exact = exact_answer(task, x)
+    note("running")
+    with torch.no_grad():
+        given = model(x[None])[0].double()
+    require(
+        bool(given.isfinite().all()), f"the numbers are too large for a model in {dtype}: the answer is not finite."
+    )
+    about = f"{kind} model, trained on {task} with eight numbers in [−2, 2]."
+    pages = [answers(f"{task}, {kind}", about, given.numpy(), exact.numpy())]
+    pages.append(Page("the trace, layer by layer", model_page(model, x, exact=exact[:, 0], title=f"{task}, {kind}")))
+    if proof:
+        pages.append(_learned_proof(model, len(rows), note))
+    return Shown(tuple(pages))
+
+
+def exact_answer(task: str, x: Tensor) -> Tensor:
+    """What a task's answer is, in float64, for x of shape (length, 1)."""
+    return tasks.get(task).target(x[None].double())[0]
+
+
+def answers(name: str, about: str, given: np.ndarray, exact: np.ndarray) -> Page:
+    """The answer beside the exact one, both (nodes, outputs)."""
+    off = np.abs(given - exact)
+    rows = []
+    for column in range(given.shape[1]):
+        which = f", output {column + 1}" if given.shape[1] > 1 else ""
+        rows.append((f"answer{which}", *map(number, given[:, column])))
+        rows.append((f"exact{which}", *map(number, exact[:, column])))
+        rows.append((f"error{which}", *(f"{value:.1e}" if value else "0" for value in off[:, column])))
+    nodes = tuple(str(node) for node in range(len(given)))
+    largest = f"Largest error: {off.max():.2e}." if off.max() else "The answer is exact, to the last digit."
+    table = Table(caption="Answer by node", header=("node", *nodes), rows=tuple(rows))
+    return panel(f"{name} on {counted(len(given), 'number')}", [about, largest], tables=[table])
+
+
+def proof_panel(made: Compiled, note: Note, *, said: Sequence[str] = ()) -> Page:
+    """The proof of a compiled model, line by line, under what else is to be said."""
+    note("proving")
+    proof = made.prove(seconds=SECONDS)
+    about, *lines = str(proof).splitlines()
+    others = [line.strip() for line in lines[len(proof.steps) :]]
+    steps = [str(step).partition(". ")[2] for step in proof.steps]
+    return panel("Proof", [*said, about, *others], steps=steps)
+
+
+def _learned_proof(model: object, length: int, note: Note) -> Page:
+    """What a looped model has learned, proved, and how far from it the model can be."""
+    if not isinstance(model, LoopedPositionalTransformer):
+        why = "This model was trained, and nothing is proved of it. Compiled programs and looped models can be proved."
+        return panel("Proof", [why])
+    note("reading off what was learned")
+    program, bound = learned_program(model, length), error_bound(model, length, rounding=True)
+    said = (
+        f"This model has learned the program '{program.name}'. For every input of {length} numbers its answer is off "
+        f"by at most {bound.value:.2e} · {bound.of}, rounding included. What follows is proved of the program."
+    )
+    return proof_panel(compile(program), note, said=[said])
+
+
+def domain_of(rows: np.ndarray) -> float:
+    """± what a model is compiled for: the usual, or the next power of ten where larger numbers were typed."""
+    largest = float(np.abs(rows).max())
+    return DOMAIN if largest <= DOMAIN else 10.0 ** math.ceil(math.log10(largest))

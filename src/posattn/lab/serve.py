@@ -1,0 +1,60 @@
+"""Serve the lab on this machine, and only to it: bound to 127.0.0.1, and nothing is sent or fetched elsewhere."""
+
+import os
+import tempfile
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+from posattn.errors import PosattnError, missing_extra, require
+from posattn.lab.limits import MOST_UPLOAD, whole
+from posattn.lab.work import Jobs
+
+HOST = "127.0.0.1"
+#: Gradio's settings: it sends nothing, and keeps what is uploaded in the lab's own folder.
+SETTINGS = {"GRADIO_ANALYTICS_ENABLED": "False", "HF_HUB_OFFLINE": "1"}
+#: Small print and buttons that can be read, on light and on dark.
+LIGHT, DARK, BUTTON = "#52525b", "#c4c4cc", "#1d4ed8"
+
+
+def serve(
+    store: str | os.PathLike[str] = "runs",
+    *,
+    port: int | None = None,
+    browser: bool = True,
+    ready: Callable[[str], None] = print,
+) -> None:
+    """Serve the page until Ctrl-C. `store`: the results that Runs shows; `ready` is called with the page's address."""
+    shown = Path(store)
+    require(shown.is_dir() or not shown.exists(), f"'{shown}' is a file: the lab shows a folder of results.")
+    if port is not None:
+        port = whole("port", port, least=1, most=65_535)
+    jobs = Jobs()
+    threading.Thread(target=jobs.ask, args=("catalogue",), daemon=True).start()  # torch is imported while Gradio is
+    with tempfile.TemporaryDirectory(prefix="posattn-lab-") as folder:
+        os.environ |= SETTINGS | {"GRADIO_TEMP_DIR": folder}
+        try:
+            from gradio.themes import Base
+        except ImportError:
+            raise missing_extra("the lab", "lab") from None
+        from posattn.lab.embed import FRAMES, STYLE
+        from posattn.lab.page import build
+        from posattn.lab.wiring import Wiring
+
+        theme = Base(font=["system-ui", "sans-serif"], font_mono=["ui-monospace", "monospace"]).set(
+            block_info_text_color=LIGHT, block_info_text_color_dark=DARK,
+            body_text_color_subdued=LIGHT, body_text_color_subdued_dark=DARK,
+            button_primary_background_fill=BUTTON, button_primary_background_fill_dark=BUTTON,
+            button_primary_text_color="white", button_primary_text_color_dark="white",
+        )  # fmt: skip
+        page = build(Wiring(jobs), store=str(shown), folder=folder)
+        try:
+            _, address, _ = page.queue().launch(
+                server_name=HOST, server_port=port, inbrowser=browser, share=False, quiet=True, show_error=True,
+                prevent_thread_lock=True, max_file_size=MOST_UPLOAD, ssr_mode=False, footer_links=[], theme=theme,
+                css=STYLE, head=FRAMES, enable_monitoring=False, mcp_server=False, pwa=False,
+            )  # fmt: skip
+        except OSError as error:
+            raise PosattnError(f"port={port}: {error}. Name another port, or none.") from None
+        ready(address)
+        page.block_thread()

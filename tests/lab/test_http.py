@@ -1,0 +1,53 @@
+"""The lab as other programs reach it."""
+
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from .fuzzing import complaints, what_is_wrong
+from .odd_inputs import odd_calls
+from .serving import Answer, call, served
+
+pytestmark = pytest.mark.xdist_group("lab")
+HERE = Path(__file__)
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    folder = tmp_path_factory.mktemp("lab")
+    with served(folder / "runs", folder / "log") as lab:
+        yield lab.address
+
+
+def test_a_right_call_is_answered(address: str) -> None:
+    answer = call(address, "execute", ["program: sort", "3 1 2", False])
+    how, shown, _ = answer.data
+    assert (answer.event, how) == ("complete", "")
+    assert "sort on 3 numbers" in shown
+
+
+def test_50_odd_inputs_get_an_explanation_each(address: str) -> None:
+    assert complaints(address, list(odd_calls(50, seed=0))) == []
+
+
+@pytest.mark.parametrize("file", ["/etc/passwd", str(HERE), HERE.name, "../../../../etc/passwd"])
+def test_files_from_elsewhere_are_not_served(address: str, file: str) -> None:
+    with pytest.raises(urllib.error.HTTPError, match=r"403|404"):
+        urllib.request.urlopen(f"{address}/gradio_api/file={file}", timeout=20)
+
+
+@pytest.mark.parametrize(
+    ("answer", "wrong"),
+    [
+        (Answer("complete", ["", "", None]), "neither"),
+        (Answer("complete", ['<p class="explanation" role="alert">The work ended by itself</p>', "", None]), "crash"),
+        (Answer("error", {"error": None}), "without"),
+        (Answer("error", 'Traceback (most recent call last): File "a.py"'), "stack trace"),
+        (Answer("heartbeat", None), "event"),
+    ],
+)
+def test_what_must_not_happen_is_noticed(answer: Answer, wrong: str) -> None:
+    assert wrong in what_is_wrong(answer)
