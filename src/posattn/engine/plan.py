@@ -6,6 +6,7 @@ No device is touched here and no file is read; what a replica takes of the memor
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
+from posattn.engine.early_stop import EarlyStop
 from posattn.errors import PosattnError
 from posattn.train import Trial
 from posattn.train.fleet.grouping import Key, batched, shape_key
@@ -44,6 +45,7 @@ class Plan:
     alone: tuple[Runnable, ...] = ()
     beside: int = 1
     replaced: frozenset[str] = frozenset()  # ids of trials whose result in the store makes way for the new one
+    early_stop: EarlyStop | None = None  # which fleets are not worth their remaining steps
     notes: tuple[str, ...] = field(default=(), compare=False)  # what people should know of it
 
 
@@ -53,6 +55,7 @@ def plan(
     *,
     interrupted: Sequence[Sequence[Trial]] = (),
     replaced: Collection[str] = (),
+    early_stop: EarlyStop | None = None,
 ) -> Plan:
     """Fleets to go on with, then the other trials by what they share (`shape_key`), in the order they came in.
 
@@ -82,6 +85,7 @@ def plan(
         alone=tuple(alone),
         beside=capacity.beside,
         replaced=frozenset(replaced),
+        early_stop=early_stop,
         notes=tuple(notes),
     )
 

@@ -1,6 +1,7 @@
 """The figure of a study: one panel per task or score, our medians and bands beside the published curves."""
 
 import textwrap
+from collections.abc import Collection, Sequence
 from io import BytesIO
 from typing import Any
 
@@ -23,21 +24,10 @@ def curves(results: Results) -> Figure:
 
     Solid: ours, with a band from the lowest to the highest seed; dashed: published; dotted: computed, not trained.
     """
-    pictures = results.study.view.pictures(results.preset, results.points)
     arms = list(dict.fromkeys(point.arm for point in results.points))
-    colours = {arm: COLOURS[index % len(COLOURS)] for index, arm in enumerate(arms)}
-    columns = 2 if len(pictures) == 4 else max(1, min(3, len(pictures)))
-    rows = max(1, -(-len(pictures) // columns))
-    width, height = (4.2, 3.4) if len(pictures) > 1 else (5.6, 4.8)
-    figure = Figure(figsize=(width * columns, height * rows), layout="constrained")
-    axes = figure.subplots(rows, columns, squeeze=False)
     computed = {case.arm for case in results.cases if not case.trial.trained}
     dotted = computed if any(case.arm not in computed for case in results.cases) else set[str]()
-    for panel, picture in zip(axes.flat, pictures, strict=False):
-        _draw(picture, panel, colours, dotted)
-    for panel in axes.flat[len(pictures) :]:
-        panel.set_visible(False)
-    _add_legend(figure)
+    figure = panels(results.study.view.pictures(results.preset, results.points), arms, dotted=dotted)
     if results.record.changes:  # a figure may be shown without its page
         changed = ", ".join(written(path, value) for path, value in results.record.changes.items())
         lines = textwrap.wrap(f"changed: {changed}", int(figure.get_figwidth() / LETTER))
@@ -45,7 +35,23 @@ def curves(results: Results) -> Figure:
     return figure
 
 
-def _draw(picture: Picture, panel: Axes, colours: dict[str, str], dotted: set[str]) -> None:
+def panels(pictures: Sequence[Picture], arms: Sequence[str], *, dotted: Collection[str] = ()) -> Figure:
+    """Pictures beside and below each other, with one colour for each arm and one legend."""
+    colours = {arm: COLOURS[index % len(COLOURS)] for index, arm in enumerate(arms)}
+    columns = 2 if len(pictures) == 4 else max(1, min(3, len(pictures)))
+    rows = max(1, -(-len(pictures) // columns))
+    width, height = (4.2, 3.4) if len(pictures) > 1 else (5.6, 4.8)
+    figure = Figure(figsize=(width * columns, height * rows), layout="constrained")
+    axes = figure.subplots(rows, columns, squeeze=False)
+    for panel, picture in zip(axes.flat, pictures, strict=False):
+        _draw(picture, panel, colours, dotted)
+    for panel in axes.flat[len(pictures) :]:
+        panel.set_visible(False)
+    _add_legend(figure)
+    return figure
+
+
+def _draw(picture: Picture, panel: Axes, colours: dict[str, str], dotted: Collection[str]) -> None:
     """Draw a picture. Arms that are computed and not trained are dotted, over the others."""
     for curve in picture.curves:
         _line(curve, panel, colours[curve.arm], dotted=curve.arm in dotted)
@@ -79,6 +85,9 @@ def _line(curve: Curve, panel: Axes, colour: str, *, dotted: bool) -> None:
 
 def _x_axis(picture: Picture, panel: Axes) -> None:
     ticks = picture.ticks
+    if picture.tick_labels:
+        panel.set_xticks(ticks, picture.tick_labels)
+        return
     if picture.log_x:
         panel.set_xscale("log")
     if not ticks:
