@@ -80,7 +80,7 @@ class LocalEngine:
 
     def _fitting(self, fleet: PlannedFleet, turns: SideBySide, reporter: Reporter) -> tuple[PlannedFleet, ...]:
         """A fleet that fits what is free: beside the others, or after them, or split where less is free than was."""
-        if not fleet.replica_bytes or fleet.bytes <= self._free():
+        if self.device.type != "cuda" or not fleet.replica_bytes or fleet.bytes <= self._free():
             return (fleet,)
         turns.finish()
         if fleet.bytes <= self._free():

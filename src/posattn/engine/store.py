@@ -9,7 +9,7 @@ A trial is finished when its metrics are there. Every file is written whole or n
 
 import dataclasses
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 #: Raised when older versions can no longer read a store. In format 1 folders were named after ids of schema 1.
 FORMAT = 2
 MARKER = "store.json"
+#: The files of a result, in the order in which they are written.
+FILES = ("trial.json", "weights.safetensors", "metrics.json")
 #: What to do where a file of a result cannot be read.
 AGAIN = "remove the folder '{}' and run that trial again"
 
@@ -142,6 +144,15 @@ class Store:
             del made["task_source"]
         metrics = {"format": FORMAT, "scores": outcome.scores, "diverged_at": outcome.diverged_at}
         write_json(folder / "metrics.json", metrics | made)
+
+    def receive(self, trial: Runnable, files: Mapping[str, bytes]) -> None:
+        """Keep a finished trial whose files another store has written, byte for byte, its metrics last."""
+        self.finished(trial)
+        folder = self.path(trial)
+        make_folder(folder)
+        for name in FILES:
+            if name in files:
+                write_whole(folder / name, files[name])
 
     def rows(self, ids: Collection[str] | None = None) -> list[dict[str, Any]]:
         """Every score of every finished trial (or of those with these ids), beside everything that describes it."""
