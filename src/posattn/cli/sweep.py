@@ -9,6 +9,7 @@ from rich.table import Table
 
 from posattn.cli.app import (
     MOST_SEEDS,
+    Cluster,
     Device,
     Json,
     Keep,
@@ -17,6 +18,7 @@ from posattn.cli.app import (
     Plugin,
     Together,
     app,
+    engine_of,
     logs,
     modules_from_here,
     pairs,
@@ -63,6 +65,7 @@ def sweep(
         list[str] | None, typer.Option(metavar="NAME=VALUE", help="An option of the study; repeatable.")
     ] = None,
     device: Device = "auto",
+    cluster: Cluster = None,
     out: Out = "runs",
     keep: Keep = False,
     fleet: Together = "on",
@@ -89,6 +92,7 @@ def sweep(
     plugins.provide("studies", study)
     space = sweeps.parse(values or [])
     asked = studies.get(study).choosing(pairs(option or []))
+    nodes = engine_of(cluster, device, as_one)
     with resumable(), modules_from_here():
         found = sweeps.sweep(
             asked,
@@ -106,6 +110,7 @@ def sweep(
             reporter=engine.Lines() if as_json else engine.Bar(),
             keep=keep,
             together=as_one,
+            engine=nodes,
             log=logs(log),
         )
     page = report.write_sweep(found, out)

@@ -10,7 +10,7 @@ from posattn.errors import PosattnError, missing_extra, require
 
 AUTO = "auto"
 #: Seconds that an address has to answer.
-ANSWER = 5.0
+ANSWER = 3.0
 #: Where `ray start` and `ray.init` write down the address of the cluster that they have started on this machine.
 CURRENT = Path("/tmp/ray/ray_current_cluster")
 START = "ray start --head --node-ip-address=ADDRESS (docs/scale.md)"
@@ -21,6 +21,7 @@ HERE = ("localhost", "127.0.0.1")
 def ray_module() -> Any:
     """Ray, with its usage statistics off, imported when a cluster is asked for and not before."""
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    os.environ.setdefault("RAY_NUM_REDIS_GET_RETRIES", "3")  # seconds for what answers and is no cluster, instead of 20
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # its future default, which needs no warning
     try:
         import ray

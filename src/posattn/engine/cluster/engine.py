@@ -82,9 +82,9 @@ class ClusterEngine:
         for fleet in plan.fleets:
             writer.announce(fleet.trials)
             stop = early_stop_fields(plan.early_stop, fleet.trials)
-            job = Job(trials=[trial.to_json() for trial in fleet.trials], early_stop=stop, **common)
+            job = Job.of(fleet.trials, early_stop=stop, **common)
             tasks.append(Task(job.to_json(), fleet.trials, writer, reporter))
-        alone = [Task(Job(trials=[one.to_json()], **common).to_json(), (one,), writer, reporter) for one in plan.alone]
+        alone = [Task(Job.of([one], **common).to_json(), (one,), writer, reporter) for one in plan.alone]
         start = self.ray.remote(work).options(
             num_cpus=given.threads, num_gpus=given.gpus, max_retries=0, num_returns="streaming"
         )

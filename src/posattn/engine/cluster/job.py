@@ -11,7 +11,9 @@ from typing import Any
 from posattn import tasks
 from posattn.engine.early_stop import EarlyStop
 from posattn.errors import PosattnError
+from posattn.train import Evaluation, identity
 from posattn.train.runnable import Runnable
+from posattn.train.sample_options import TestSets
 from posattn.version import __version__
 
 
@@ -19,7 +21,8 @@ from posattn.version import __version__
 class Job:
     """One fleet, or one trial that runs by itself."""
 
-    trials: list[str]  # as JSON
+    trials: list[str]  # as JSON, and …
+    test_sets: list[list[str]]  # … the names of their test sets in their order, which JSON does not keep
     device: str
     threads: int
     checkpoint_every: float
@@ -34,8 +37,30 @@ class Job:
         return json.dumps(dataclasses.asdict(self))
 
     @classmethod
+    def of(cls, trials: Sequence[Runnable], **given: Any) -> "Job":
+        names = [[one.name for one in trial.test_sets] for trial in trials]
+        return cls(trials=[trial.to_json() for trial in trials], test_sets=names, **given)
+
+    @classmethod
     def from_json(cls, text: str) -> "Job":
         return cls(**json.loads(text))
+
+    def read(self) -> list[Runnable]:
+        """The trials, once their kinds and tasks are known."""
+        found = zip(map(identity.read, self.trials), self.test_sets, strict=True)
+        return [_in_order(trial, names) for trial, names in found]
+
+
+def _in_order(part: Any, names: list[str]) -> Any:
+    """A trial, or a part of one, with its test sets in this order: scores are kept in it."""
+    changed: dict[str, Any] = {}
+    for one in dataclasses.fields(part):
+        held = getattr(part, one.name)
+        if isinstance(held, TestSets):
+            changed[one.name] = TestSets(sorted(held, key=lambda found: names.index(found.name)))
+        elif isinstance(held, Evaluation):
+            changed[one.name] = _in_order(held, names)
+    return dataclasses.replace(part, **changed) if changed else part
 
 
 def early_stop_fields(stop: EarlyStop | None, trials: Sequence[Runnable]) -> dict[str, Any] | None:

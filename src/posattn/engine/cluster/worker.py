@@ -25,7 +25,6 @@ from posattn.engine.progress import Reporter
 from posattn.engine.store import FILES, Store
 from posattn.engine.training import Training
 from posattn.errors import PosattnError
-from posattn.train import identity
 from posattn.train.fleet.checkpoint import place
 from posattn.train.fleet.grouping import batched
 from posattn.train.runnable import Runnable
@@ -105,7 +104,7 @@ def _run(job: Job, checkpoints: Mapping[str, bytes], store: Store, reporter: Tel
         raise PosattnError(f"posattn {__version__} is installed there, and {job.version} here: install the same.")
     torch.set_num_threads(job.threads)
     _import(job)
-    trials = [identity.read(trial) for trial in job.trials]
+    trials = job.read()
     some = [trial for trial in trials if batched(trial)]
     device = torch.device(job.device)
     if not some:
