@@ -55,6 +55,8 @@ def connect(address: str) -> Any:
         raise PosattnError(
             f"cluster {found}: Ray cannot join it ({first}). Run posattn on a machine of that cluster."
         ) from None
+    # Ray prints what becomes of its nodes to standard output, where --json has lines of its own; there is no option.
+    ray._private.worker._worker_logs_enabled = False
     return ray
 
 

@@ -19,8 +19,8 @@ WAIT = 5.0
 class Writer:
     """Results and checkpoints on their way into a store. What does not fit the disk waits here, in memory."""
 
-    def __init__(self, store: Store, replaced: Collection[str], reporter: Reporter, wait: float = WAIT) -> None:
-        self.store, self.replaced, self.reporter, self.wait = store, set(replaced), reporter, wait
+    def __init__(self, store: Store, replaced: Collection[str], reporter: Reporter) -> None:
+        self.store, self.replaced, self.reporter = store, set(replaced), reporter
         self.waiting: list[tuple[Runnable, dict[str, bytes]]] = []
         self.again = 0.0  # when to try next
         self.over: list[Path] = []  # fleets that have ended, and whose results may wait
@@ -54,7 +54,7 @@ class Writer:
             except NoSpace as error:
                 if not self.again:
                     self.reporter.say(f"{error} Results wait in memory, and are written as soon as there is space.")
-                self.again = time.monotonic() + self.wait
+                self.again = time.monotonic() + WAIT
                 return False
             self.replaced.discard(trial.id)
             self.waiting.pop(0)
