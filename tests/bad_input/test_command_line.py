@@ -39,7 +39,7 @@ def ended(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], h
 
 
 #: Lines that cost seconds; other tests run them.
-DEAR = ("", "bench", "programs", "report", "run")
+DEAR = ("", "bench", "programs", "report", "run", "sweep")
 
 
 @pytest.mark.parametrize("command", [command for command in LINES if command not in DEAR])

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 import torch
 
+from posattn import checks
 from posattn.engine import EarlyStop, Engine, Log, Reporter, Store, attempt
 from posattn.errors import PosattnError
 from posattn.studies.core.case import Case
@@ -53,6 +54,8 @@ def sweep(
     A `search` is "grid", "random" or "optuna", the latter two with a `budget` of settings. With `stop_early`, fleets
     end as soon as all their settings do worse than half of those before them. Stopped and called again, it goes on.
     """
+    fix = "pass a list of logs, as [posattn.engine.JsonLines('run.jsonl')]"
+    logs = checks.several("log", log, Log, fix=fix)
     given = {"search": search, "budget": budget, "batch": batch, "stop_early": stop_early, "preset": preset}
     request = Request(study=study, space=space, **given, tasks=tasks, arms=arms, seeds=seeds)
     make = request.searching()
@@ -64,7 +67,7 @@ def sweep(
         heard = stopped.Heard(VALIDATION)
         todo = [trial for trial in trials.values() if trial.id not in before]
         early_stop = _early_stop(asked) if stop_early else None
-        store, left_out = attempt(todo, **where, log=[*log, heard], early_stop=early_stop)
+        store, left_out = attempt(todo, **where, log=[*logs, heard], early_stop=early_stop)
         for trial, why in left_out.items():
             if trial not in heard.losses:  # not stopped: it could not be run at all
                 raise PosattnError(why)

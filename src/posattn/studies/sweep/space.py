@@ -120,17 +120,22 @@ class Space:
         ]
 
 
-def parse(given: Iterable[str]) -> Space:
+def parse(given: Sequence[str]) -> Space:
     """FIELD=VALUE,VALUE,… or FIELD=LOW..HIGH, for every field once."""
     found: dict[str, tuple[Any, ...] | Range] = {}
-    for text in given:
+    for text in checks.several(
+        "given", given, str, fix="give a list of fields with values, as ['optimiser.lr=1e-4,1e-3']"
+    ):
         path, equals, values = text.partition("=")
         require(bool(equals), f"--set {text}: write FIELD=VALUE,VALUE, as optimiser.lr=1e-4,1e-3.")
         require(path not in found, f"--set {text}: {path} was set before. Set it once, with all values.")
         ends = re.fullmatch(rf"({NUMBER})\.\.({NUMBER})", values)
         if ends:
             low, high = (changes.parse([f"{path}={end}"])[path] for end in ends.groups())
-            found[path] = Range(low, high)
+            try:
+                found[path] = Range(low, high)
+            except PosattnError as error:
+                raise PosattnError(f"--set {text}: {error}") from None
         else:
             pieces = changes.pieces(values)
             require("" not in pieces, f"--set {text}: a value is empty. Give one at least, with one comma between two.")
