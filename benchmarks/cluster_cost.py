@@ -4,8 +4,8 @@
 
     T(G) = start-up + steps · (launch + each · ⌈replicas / G⌉) · (1 + spread · √(2 ln G))
 
-Fleets with n replicas in all take launch + each · n per step of a GPU. `each` is that of a whole study: the 200 trials of
-ood-scale by the paper's protocol, 60,030 steps in float32, took 20 minutes on one H200, its fleets side by side.
+Fleets with n replicas in all take launch + each · n per step of a GPU. `each` is that of a whole study: the 200 trials
+of ood-scale by the paper's protocol, 60,030 steps in float32, took 20 minutes on one H200, its fleets side by side.
 `launch` is what a fleet of one replica takes, where little is computed (1.04 ms, docs/performance.md). The last fleet
 decides: the largest of G times that spread by a share around their mean lies about √(2 ln G) such shares above it.
 """

@@ -110,14 +110,18 @@ class Driver:
         return f"{self.said}\n{''.join(self.errors)[-3000:]}"
 
 
-def kill_a_worker() -> bool:
-    """Kill a process in which a fleet trains; whether there was one."""
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            busy = path.read_bytes().startswith(b"ray::work")
-        except OSError:
-            continue
-        if busy:
-            os.kill(int(path.parent.name), signal.SIGKILL)
-            return True
-    return False
+def kill_a_worker(made: Any) -> None:
+    """Kill a process of this cluster in which a fleet trains."""
+    nodes = {info.process.pid for node in made.list_all_nodes() for info in node.all_processes.get("raylet", ())}
+    deadline = time.monotonic() + PATIENCE
+    while time.monotonic() < deadline:
+        for folder in Path("/proc").glob("[0-9]*"):
+            try:
+                busy = (folder / "cmdline").read_bytes().startswith(b"ray::work")
+                parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+            except OSError:  # it has ended meanwhile
+                continue
+            if busy and parent in nodes:
+                os.kill(int(folder.name), signal.SIGKILL)
+                return
+    raise AssertionError("no fleet trains anywhere")

@@ -58,7 +58,7 @@ def kill_the_driver(driver: Driver, machines: Any, again: Callable[[], Driver]) 
 
 
 def kill_the_worker(driver: Driver, machines: Any, again: Callable[[], Driver]) -> Driver:
-    assert kill_a_worker()
+    kill_a_worker(machines)
     driver.wait_for(lambda: "was lost with its worker" in driver.said)
     return driver
 
@@ -97,7 +97,7 @@ FAULTS = {
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Moments are shares of all steps, drawn by the seed of --shuffle; the id of a test says which it was."""
-    moments = metafunc.config.getoption("--moments")
+    moments: Any = metafunc.config.getoption("--moments")
     if "moment" in metafunc.fixturenames:
         chance = random.Random(metafunc.config.getoption("--shuffle") or 0)
         cases = [(name, chance.uniform(0.02, 0.9)) for name in FAULTS for _ in range(moments)]

@@ -14,7 +14,11 @@ from posattn.train import Data, Evaluation, Optimiser, Trial
 from posattn.train.fleet.estimate import estimated_bytes
 
 
-def node(name: str = "a", *, there: bool = True, **resources: float) -> dict[str, Any]:
+H200: dict[str, Any] = {"accelerator_type:H200": 1.0}
+H100: dict[str, Any] = {"accelerator_type:H100": 1.0}
+
+
+def node(name: str = "a", *, there: bool = True, **resources: Any) -> dict[str, Any]:
     """As `ray.nodes()` describes one."""
     held = {"memory": 8.0 * GIB, "object_store_memory": 1e9, f"node:{name}": 1.0}
     return {
@@ -27,9 +31,10 @@ def node(name: str = "a", *, there: bool = True, **resources: float) -> dict[str
 
 
 def trial(seed: int = 0, **sizes: Any) -> Trial:
+    usual: dict[str, Any] = {"length": 8, "layers": 4}
     return Trial(
         task="sum",
-        model=Positional(**{"length": 8, "layers": 4} | sizes),
+        model=Positional(**usual | sizes),
         data=Data(samples=30_000, batch=1000, options={"length": 8}),
         optimiser=Optimiser(steps=10),
         evaluation=Evaluation(sets={"far": {"high": 6.0}}),
@@ -48,7 +53,7 @@ def test_a_fleet_gets_all_cpus_of_the_smallest_node_and_larger_nodes_take_severa
 def test_declared_gpus_make_one_fleet_each_and_their_memory_is_that_of_their_kind() -> None:
     nodes = alive(
         [
-            node("a", CPU=16.0, GPU=4.0, **{"accelerator_type:H200": 1.0}),
+            node("a", CPU=16.0, GPU=4.0, **H200),
             node("b", CPU=8.0, GPU=1.0, gpu_memory_gib=48.0),
         ]
     )
@@ -77,7 +82,7 @@ def test_planning_for_gpus_touches_none(monkeypatch: pytest.MonkeyPatch) -> None
 
     for name in ("mem_get_info", "max_memory_allocated", "is_available", "current_device"):
         monkeypatch.setattr(torch.cuda, name, touched)
-    capacity = share(alive([node(CPU=2.0, GPU=2.0, **{"accelerator_type:H100": 1.0})]), "cuda", None).capacity()
+    capacity = share(alive([node(CPU=2.0, GPU=2.0, **H100)]), "cuda", None).capacity()
     assert len(plan([trial(seed) for seed in range(4)], capacity).fleets) == 2
 
 

@@ -2,7 +2,7 @@
 
 import errno
 import json
-from collections.abc import Iterator
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
@@ -73,8 +73,8 @@ def task(some: list[Trial], store: Store, told: Told, **more: Any) -> Task:
     return Task(Job.of(some, **GIVEN | more).to_json(), some, Writer(store, (), told), told)
 
 
-def pieces(one: Task) -> Iterator[tuple[str, dict[str, bytes]]]:
-    return work(one.job, one.checkpoints())
+def pieces(one: Task) -> Generator[tuple[str, dict[str, bytes]]]:
+    yield from work(one.job, one.checkpoints())
 
 
 def carry_out(one: Task) -> None:

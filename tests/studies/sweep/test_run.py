@@ -105,7 +105,7 @@ def trial_without(**data: Any) -> Trial:
     return Trial(
         task="sum",
         model=Positional(length=5, embed_dim=4, hidden_dim=4, layers=1),
-        data=Data(samples=8, batch=4, **{"options": {"length": 5, "high": 3.0}} | data),
+        data=Data(**{"samples": 8, "batch": 4, "options": {"length": 5, "high": 3.0}} | data),
         optimiser=Optimiser(steps=1),
         evaluation=Evaluation(samples=8, sets={"far": {"low": -6.0}}),
     )
