@@ -13,7 +13,6 @@ from posattn.nn import Positional
 from posattn.train import Data, Evaluation, Optimiser, Trial
 from posattn.train.fleet.estimate import estimated_bytes
 
-
 H200: dict[str, Any] = {"accelerator_type:H200": 1.0}
 H100: dict[str, Any] = {"accelerator_type:H100": 1.0}
 
