@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from posattn import checks, tasks
+from posattn import checks
 from posattn.engine import migrate as older
 from posattn.errors import PosattnError, kind_of, require
 from posattn.files import make_folder, read_json, write_json, write_whole
@@ -187,20 +187,6 @@ def scored(name: str, folder: Path) -> list[dict[str, Any]]:
     described = _flat(read_json(folder / "trial.json", fix=AGAIN.format(path.parent)))
     run = {name: value for name, value in metrics.items() if name not in ("format", "scores")}
     return [{"trial": name} | described | run | score for score in scores]
-
-
-def trial_id(folder: Path) -> str:
-    """The id of the trial in a folder; its name, where the trial is of a task or a kind that is not registered here.
-
-    A task on fixed data that has changed since is not the one that is registered.
-    """
-    path = folder / "trial.json"
-    held = read_json(path, fix=AGAIN.format(path.parent))
-    kind, task = held.get("kind", identity.PLAIN), held.get("task")
-    known = kind in identity.KINDS and not (isinstance(task, str) and task not in tasks.REGISTRY)
-    fixed = tasks.REGISTRY.get(task) if isinstance(task, str) else None
-    changed = isinstance(fixed, tasks.Fixed) and held.get("task_options") != {"content": fixed.content}
-    return read_trial(path).id if known and not changed else folder.name
 
 
 def frame(folder: str | os.PathLike[str] = "runs") -> "pd.DataFrame":

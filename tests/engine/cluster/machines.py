@@ -30,6 +30,7 @@ def cluster(nodes: int) -> Iterator[Any]:
     """So many nodes of one CPU beside a head that has none. All of Ray's processes end with it, whatever happens."""
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     os.environ["RAY_OBJECT_STORE_ALLOW_SLOW_STORAGE"] = "1"
+    os.environ["RAY_worker_niceness"] = "0"  # noqa: SIM112 (Ray's spelling; 15 by default)
     from ray.cluster_utils import Cluster
 
     made = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False, **NODE})
