@@ -2,6 +2,7 @@
 # make test-machines  run the tests that depend on arithmetic as other machines would: other instructions, another order
 #                 of summation, one and two threads, a random order
 # make browser    install Chromium and axe where they are missing, then use the lab in that browser
+# make test-cluster   five faults of a Ray cluster on this machine, each at five random moments
 # make proofs     prove every library program at many lengths, and try to get changed programs and models past the proof
 # make reproduce  set up .venv (once), repeat the paper's main figure in minutes, write the report below runs/
 # make clean      remove the environment and all caches
@@ -11,7 +12,7 @@ BIN := .venv/bin
 # Test processes that run side by side. Tests that share a costly fixture are one group and run in one of them.
 JOBS ?= 2
 
-.PHONY: test test-machines browser lint types check proofs reproduce setup clean
+.PHONY: test test-machines test-cluster browser lint types check proofs reproduce setup clean
 
 test: setup lint types check
 
@@ -43,6 +44,9 @@ test-machines: setup
 	ATEN_CPU_CAPABILITY=default OMP_NUM_THREADS=1 $(numeric)
 	ATEN_CPU_CAPABILITY=avx2 OMP_NUM_THREADS=2 OMP_WAIT_POLICY=passive $(numeric)
 	MKL_CBWR=COMPATIBLE OMP_NUM_THREADS=1 $(numeric)
+
+test-cluster: setup
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/engine/cluster/test_faults.py -v --moments 5 --shuffle $(SEED)
 
 # Debian's Chromium, and axe, which looks for what people cannot read or reach. Screenshots end up in .browser/screenshots.
 AXE := .browser/node_modules/axe-core/axe.min.js

@@ -52,6 +52,7 @@ NOT_NUMERIC = (
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--shuffle", type=int, metavar="SEED", help="run the tests in a random order")
+    parser.addoption("--moments", type=int, default=0, metavar="N", help="try every fault of a cluster at N moments")
 
 
 def pytest_report_header(config: pytest.Config) -> str:

@@ -47,7 +47,7 @@ MAY_IMPORT = {
     "__main__": {"cli"},
 }
 EXTRAS = (
-    "ray", "transformers", "gradio", "triton", "beartype", "hypothesis", "pytest", "huggingface_hub", "onnx",
+    "ray", "optuna", "transformers", "gradio", "triton", "beartype", "hypothesis", "pytest", "huggingface_hub", "onnx",
     "onnxscript", "onnxruntime", "tensorboard", "nnsight", "z3", "flint",
 )  # fmt: skip
 
@@ -248,11 +248,11 @@ def test_a_name_that_the_package_has_not_is_an_attribute_error() -> None:
 IMPORTED_AS = {"z3-solver": "z3", "python-flint": "flint"}
 
 
-@pytest.mark.parametrize("extra", ["gpt2", "hub", "lab", "onnx", "proof"])
+@pytest.mark.parametrize("extra", ["cluster", "gpt2", "hub", "lab", "onnx", "proof", "sweep"])
 def test_every_extra_that_can_be_installed_is_used(extra: str) -> None:
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-    core = {"gpt2", "hub", "lab", "onnx", "proof", "tensorboard", "dev"}
-    assert set(extras) == core | {"cluster", "docs", "sweep"}
+    every = {"cluster", "docs", "gpt2", "hub", "lab", "onnx", "proof", "sweep", "tensorboard", "dev"}
+    assert set(extras) == every
     code = "\n".join(path.read_text() for path in sources())
     for requirement in extras[extra]:
         installed, *_ = re.findall(r"[a-z0-9_-]+", requirement)

@@ -12,6 +12,10 @@ class NoSuchField(PosattnError):  # noqa: N818 (it says what is missing)
     """A field was named that a trial or a model does not have; others may have it."""
 
 
+class NoSpace(PosattnError):  # noqa: N818 (it is the disk that is wrong, not a value)
+    """A file could not be written because the disk, or the user's share of it, is full."""
+
+
 def require(condition: bool, message: str) -> None:
     """Raise `PosattnError(message)` unless `condition` holds."""
     if not condition:

@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from posattn.errors import PosattnError, kind_of, require
+from posattn.errors import NoSpace, PosattnError, kind_of, require
 
 
 def read_json(path: Path, *entries: str, fix: str) -> dict[str, Any]:
@@ -46,7 +46,8 @@ def write_whole(path: str | os.PathLike[str], content: bytes) -> None:
             _check_replaceable(path, held)
             _replace(Path(os.path.realpath(path)), content, None if held is None else stat.S_IMODE(held.st_mode))
     except OSError as error:
-        raise PosattnError(
+        kind = NoSpace if error.errno in (errno.ENOSPC, errno.EDQUOT) else PosattnError
+        raise kind(
             f"cannot write '{path}': {error.strerror or error}. Nothing there was changed; check the folder, its "
             "permissions and its free space."
         ) from None
@@ -116,4 +117,5 @@ def make_folder(path: str | os.PathLike[str]) -> None:
     try:
         Path(path).mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise PosattnError(f"cannot make the folder '{path}': {error.strerror}. Choose another place.") from None
+        kind = NoSpace if error.errno in (errno.ENOSPC, errno.EDQUOT) else PosattnError
+        raise kind(f"cannot make the folder '{path}': {error.strerror}. Choose another place.") from None

@@ -20,7 +20,10 @@ from posattn.compile.program import Program
 from posattn.compile.proof import findings
 from posattn.compile.proof.record import Step
 from posattn.compile.rounds import Round
+from posattn.engine import cluster as cluster  # so that it is reached as posattn.engine.cluster
+from posattn.studies import sweep as sweeps
 from posattn.studies.core import results
+from posattn.studies.sweep.request import Request
 from posattn.train import Data, Evaluation, Fleet, Optimiser, Trial
 from posattn.train.language.trial import LanguageTrial
 from posattn.train.runnable import Outcome
@@ -30,6 +33,7 @@ SMALL: Arguments = {"length": 4, "embed_dim": 4, "hidden_dim": 4, "layers": 1}
 MIXED: Arguments = {"length": 98, "embed_dim": 4, "hidden_dim": 4, "layers": 1}
 SIZES = nn.Positional(**SMALL)
 SELECTION: Arguments = {"length": 6, "dim": 2, "encoding_dim": 8}
+SPACE = sweeps.Space({"optimiser.lr": (1e-3, 1e-2)})
 LANGUAGE = LanguageTrial(task="mixed-min", samples=1, test_samples=1, model="nowhere")
 
 
@@ -526,6 +530,25 @@ CALLS: dict[str, Callable[[], Arguments]] = {
         "out": "store",
         "device": "cpu",
         "reporter": Silent(),
+    },
+    "studies.sweep.parse": lambda: {"given": ["optimiser.lr=1e-3,1e-2"]},
+    "studies.sweep.Space": lambda: {"fields": {"optimiser.lr": (1e-3, 1e-2)}},
+    "studies.sweep.Range": lambda: {"low": 1e-3, "high": 1e-2},
+    "studies.sweep.sweep": lambda: {
+        "study": studies.get("ood-scale"),
+        "space": SPACE,
+        "preset": "smoke",
+        "tasks": ("sum",),
+        "arms": ("positional",),
+        "seeds": 2,
+        "device": "cpu",
+        "out": "store",
+        "reporter": Silent(),
+    },
+    "engine.cluster.ClusterEngine": lambda: {"address": "10.0.0.1:6379", "device": "cpu", "threads": 1},
+    "report.write_sweep": lambda: {
+        "sweep": Later(lambda: sweeps.Sweep(request=Request(study=studies.get("ood-scale"), space=SPACE), tried=())),
+        "out": "studied",
     },
     "studies.core.results.results": lambda: {"name": "sts-bound", "out": "studied"},
     "report.report_page": lambda: {"results": Later(lambda: results.results("sts-bound", "studied")), "out": "studied"},

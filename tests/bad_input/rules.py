@@ -44,6 +44,7 @@ FINE: dict[tuple[str, str], set[str]] = {
     ("train.Optimiser", "patience"): {"0"},
     ("train.Trial", "seed"): {"0", "-1"},
     ("train.Fleet.weights", "replica"): {"0"},
+    ("engine.cluster.ClusterEngine", "address"): {"misspelt"},  # another port
     ("engine.run", "checkpoint_every"): {"inf"},  # none but the one on Ctrl-C
     ("compile.Compiled.verify", "seed"): {"0"},
     ("compile.specification.Broadcast", "source"): {"0"},

@@ -39,7 +39,7 @@ def ended(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], h
 
 
 #: Lines that cost seconds, or serve until they are stopped; other tests run them.
-DEAR = ("", "bench", "lab", "programs", "report", "run")
+DEAR = ("", "bench", "lab", "programs", "report", "run", "sweep")
 
 
 @pytest.mark.parametrize("command", [command for command in LINES if command not in DEAR])

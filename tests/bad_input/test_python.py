@@ -16,7 +16,14 @@ CASES = [case for name, function in PUBLIC.items() if name in CALLS for case in 
 
 
 #: A call that costs seconds, or needs a network; other tests make it.
-DEAR = ("report.write", "nn.to_onnx", "compile.Compiled.to_onnx", "nn.GPT.push_to_hub")
+DEAR = (
+    "report.write",
+    "report.write_sweep",
+    "studies.sweep.sweep",
+    "nn.to_onnx",
+    "compile.Compiled.to_onnx",
+    "nn.GPT.push_to_hub",
+)
 
 
 @pytest.mark.parametrize("name", [name for name in PUBLIC if name in CALLS and name not in DEAR])

@@ -266,3 +266,14 @@ def test_a_full_disk_loses_nothing_that_was_written(failing, finished, tmp_path,
     assert all(path.read_bytes() == content for path, content in before.items())
     assert len(again.rows()) == 9
     assert not [path for path in tmp_path.rglob(".*") if path.is_file()]  # no half-written file is left behind
+
+
+def test_listing_reads_files_and_puts_no_trial_together(tmp_path, monkeypatch):
+    trials = [small_trial(seed=seed) for seed in range(3)]
+    store = run(trials, tmp_path)
+
+    def put_together(text):
+        raise AssertionError("a store of 10,000 trials would take ten seconds to list")
+
+    monkeypatch.setattr("posattn.train.identity.read", put_together)
+    assert {one.trial for one in engine.listing(store)} == {trial.id for trial in trials}

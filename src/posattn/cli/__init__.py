@@ -17,6 +17,9 @@ from posattn.cli import train
 from posattn.cli import studies
 
 # isort: split
+from posattn.cli import sweep
+
+# isort: split
 from posattn.cli import programs
 
 # isort: split
@@ -48,6 +51,7 @@ __all__ = [
     "programs",
     "running",
     "studies",
+    "sweep",
     "tasks",
     "theory",
     "train",

@@ -15,7 +15,7 @@ from posattn.version import __version__
 if TYPE_CHECKING:
     from typer import Context
 
-    from posattn.engine import Log
+    from posattn.engine import Engine, Log
     from posattn.nn import NumericModel
 else:
     Context = typer.Context.__base__  # what typer passes is of this class, and what it declares a subclass of it
@@ -71,6 +71,14 @@ Together = Annotated[
     str,
     typer.Option(
         "--fleet", help="on, or off: modules of your own take each step one replica after the other, as they are."
+    ),
+]
+Cluster = Annotated[
+    str | None,
+    typer.Option(
+        metavar="auto|HOST:PORT",
+        help="Run on a Ray cluster: the one that runs on this machine, or the one whose head node is named. Every node "
+        "needs posattn[cluster].",
     ),
 ]
 LogTo = Annotated[
@@ -166,6 +174,17 @@ def logs(given: list[str] | None) -> "list[Log]":
     for text in given or []:
         name, colon, target = text.rpartition(":")
         found.append(log_to(f"{name}{colon}{path(target) if target else ''}"))
+    return found
+
+
+def engine_of(cluster: str | None, device: str, as_one: bool) -> "Engine | None":
+    """The engine that --cluster names, joined before anything else is done; None stands for this process."""
+    if cluster is None:
+        return None
+    from posattn.engine.cluster import ClusterEngine
+
+    found = ClusterEngine(cluster, device=device, together=as_one)
+    found.share()
     return found
 
 

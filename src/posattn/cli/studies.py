@@ -13,6 +13,7 @@ from rich.table import Table
 from posattn.cli.app import (
     MOST_SEEDS,
     Changes,
+    Cluster,
     Device,
     Json,
     Keep,
@@ -21,6 +22,7 @@ from posattn.cli.app import (
     Plugin,
     Together,
     app,
+    engine_of,
     logs,
     modules_from_here,
     pairs,
@@ -90,6 +92,7 @@ def run(
     ] = None,
     changes: Changes = None,
     device: Device = "auto",
+    cluster: Cluster = None,
     out: Out = "runs",
     keep: Keep = False,
     fleet: Together = "on",
@@ -106,6 +109,8 @@ def run(
     Example: posattn run ood-scale --task sort --preset quick
 
     Example: posattn run ood-scale --task sort --set optimiser.lr=3e-3 --set model.layers=6
+
+    Example: posattn run ood-scale --preset paper --cluster auto
     """
     from posattn import engine, plugins, report, studies
     from posattn.report import table
@@ -119,6 +124,8 @@ def run(
     reporter = engine.Lines() if as_json else engine.Bar()
     asked = studies.get(study).choosing(pairs(option or [])).setting(parse(changes or []))
     tasks, arms = tuple(task or ()), tuple(model or ())
+    asked.chosen(tasks, preset, arms)
+    nodes = engine_of(cluster, device, as_one)
     if "gpt2" in asked.chosen_values:
         cases, count = asked.chosen(tasks, preset, arms), asked.seed_count(preset, seeds)
         _check_language_models([case.seeded(seed) for case in cases for seed in range(count)], out)
@@ -134,6 +141,7 @@ def run(
             reporter=reporter,
             keep=keep,
             together=as_one,
+            engine=nodes,
             log=logs(log),
         )
     page = report.write(found, out)

@@ -1,5 +1,6 @@
 """Where trials run and where results lie: `run(trials)` runs what is missing, `frame(folder)` reads what is there."""
 
+from posattn.engine.early_stop import EarlyStop
 from posattn.engine.engine import Engine
 from posattn.engine.interrupt import Interrupted
 from posattn.engine.json_log import JsonLines
@@ -16,6 +17,7 @@ __all__ = [
     "LOGS",
     "Bar",
     "Capacity",
+    "EarlyStop",
     "Engine",
     "Held",
     "Interrupted",

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from posattn import checks
-from posattn.engine.store import Store, scored, trial_id
+from posattn.engine.store import Store, scored
 from posattn.train.fleet.checkpoint import begun, described, newest
 
 
@@ -27,8 +27,9 @@ class Held:
 def listing(store: Store) -> list[Held]:
     """Every trial, the finished ones first."""
     checks.instance("store", store, Store, fix="open one, posattn.engine.Store('runs')")
+    names = {folder: name for name, folder in store.places.items()}
     found = [
-        _finished(trial_id(folder), folder.name, rows)
+        _finished(names.get(folder.name, folder.name), folder.name, rows)
         for folder in store.result_folders()
         if (rows := scored(folder.name, folder))
     ]

@@ -63,9 +63,9 @@ class LocalEngine:
             for planned in plan.fleets:
                 for fleet in self._fitting(planned, turns, reporter):
                     given = (fleet.trials, self.device, store, reporter, self.checkpoint_every, plan.replaced)
-                    turns.begin(partial(Training, *given, together=self.together))
+                    turns.begin(partial(Training, *given, together=self.together, early_stop=plan.early_stop))
             turns.finish()
-        left_out: dict[str, str] = {}
+        left_out = turns.left_out
         missing: dict[str | None, str] = {}
         for trial in plan.alone:
             try:
@@ -80,7 +80,7 @@ class LocalEngine:
 
     def _fitting(self, fleet: PlannedFleet, turns: SideBySide, reporter: Reporter) -> tuple[PlannedFleet, ...]:
         """A fleet that fits what is free: beside the others, or after them, or split where less is free than was."""
-        if not fleet.replica_bytes or fleet.bytes <= self._free():
+        if self.device.type != "cuda" or not fleet.replica_bytes or fleet.bytes <= self._free():
             return (fleet,)
         turns.finish()
         if fleet.bytes <= self._free():

@@ -6,6 +6,7 @@ No device is touched here and no file is read; what a replica takes of the memor
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
+from posattn.engine.early_stop import EarlyStop
 from posattn.errors import PosattnError
 from posattn.train import Trial
 from posattn.train.fleet.grouping import Key, batched, shape_key
@@ -22,6 +23,7 @@ class Capacity:
     memory: int | None = None  # bytes that a fleet may take; None: fleets are never split
     replica_bytes: int | Callable[[Sequence[Trial]], int] = 0  # of each replica of a fleet of these trials
     beside: int = 1
+    devices: int = 1  # that fleets are spread over: none is larger than an equal share of all trials
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,7 @@ class Plan:
     alone: tuple[Runnable, ...] = ()
     beside: int = 1
     replaced: frozenset[str] = frozenset()  # ids of trials whose result in the store makes way for the new one
+    early_stop: EarlyStop | None = None  # which fleets are not worth their remaining steps
     notes: tuple[str, ...] = field(default=(), compare=False)  # what people should know of it
 
 
@@ -53,6 +56,7 @@ def plan(
     *,
     interrupted: Sequence[Sequence[Trial]] = (),
     replaced: Collection[str] = (),
+    early_stop: EarlyStop | None = None,
 ) -> Plan:
     """Fleets to go on with, then the other trials by what they share (`shape_key`), in the order they came in.
 
@@ -68,10 +72,12 @@ def plan(
             groups.setdefault(shape_key(trial), []).append(trial)
     fleets: list[PlannedFleet] = []
     notes: list[str] = []
-    for group in (*interrupted, *groups.values()):
-        parts = _split(group, capacity)
+    share = -(-sum(map(len, groups.values())) // capacity.devices)
+    begun = [(list(group), len(group)) for group in interrupted]  # as they were, or their checkpoints are of no use
+    for group, most in (*begun, *((group, share) for group in groups.values())):
+        parts = _split(group, capacity, most=most)
         fleets += parts
-        if len(parts) > 1:
+        if len(parts) > 1 and capacity.memory is not None and len(group) * parts[0].replica_bytes > capacity.memory:
             need, free = len(group) * parts[0].replica_bytes / GIB, (capacity.memory or 0) / GIB
             notes.append(
                 f"{len(group)} replicas need {need:.1f} GiB and {free:.1f} GiB are free: training them as {len(parts)} "
@@ -82,17 +88,26 @@ def plan(
         alone=tuple(alone),
         beside=capacity.beside,
         replaced=frozenset(replaced),
+        early_stop=early_stop,
         notes=tuple(notes),
     )
 
 
-def _split(group: Sequence[Trial], capacity: Capacity) -> list[PlannedFleet]:
-    """One fleet of a group, or several that fit. One replica is not even measured: it cannot be split."""
-    if capacity.memory is None or len(group) == 1:
+def _split(group: Sequence[Trial], capacity: Capacity, *, most: int) -> list[PlannedFleet]:
+    """One fleet of a group, or several that fit and have no more than `most` trials.
+
+    One replica is not even measured: it cannot be split.
+    """
+    if len(group) == 1:
         return [PlannedFleet(tuple(group))]
-    each = capacity.replica_bytes if isinstance(capacity.replica_bytes, int) else capacity.replica_bytes(group)
+    each, sizes = 0, [len(group)]
+    if capacity.memory is not None:
+        each = capacity.replica_bytes if isinstance(capacity.replica_bytes, int) else capacity.replica_bytes(group)
+        sizes = fleet_sizes(len(group), each=each, free=capacity.memory)
+    if max(sizes) > most:
+        sizes = fleet_sizes(len(group), each=1, free=most)
     found, start = [], 0
-    for size in fleet_sizes(len(group), each=each, free=capacity.memory):
+    for size in sizes:
         found.append(PlannedFleet(tuple(group[start : start + size]), each))
         start += size
     return found

@@ -27,6 +27,7 @@ class SideBySide:
     most: int
     stopping: Stop
     active: list[Training] = field(default_factory=list)
+    left_out: dict[str, str] = field(default_factory=dict)  # trials that were stopped early, and why
 
     def begin(self, make: Callable[[], Training]) -> None:
         """Take one more in, and train until the next one would have a place."""
@@ -73,4 +74,5 @@ class SideBySide:
             more = training.advance()
         if not more:
             self.active.remove(training)
+            self.left_out |= training.left_out
         self.stopping.listen()

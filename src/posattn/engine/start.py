@@ -7,6 +7,7 @@ from typing import NamedTuple
 import torch
 
 from posattn import checks, devices
+from posattn.engine.early_stop import EarlyStop
 from posattn.engine.engine import Engine
 from posattn.engine.interrupt import Interrupted, interruptible
 from posattn.engine.local import LocalEngine
@@ -80,8 +81,9 @@ def attempt(
     together: bool = True,
     engine: Engine | None = None,
     log: Sequence[Log] = (),
+    early_stop: EarlyStop | None = None,
 ) -> Attempt:
-    """The same, where a trial whose pretrained model cannot be had is said and left out."""
+    """The same, where a trial whose pretrained model cannot be had is said and left out, as one is that stops early."""
     checks.several("trials", trials, Runnable, fix="pass a list of posattn.train.Trial")
     fix = "pass posattn.engine.Bar() or Lines(), or leave it out"
     checks.instance("reporter", reporter, (Reporter, type(None)), fix=fix)
@@ -111,7 +113,7 @@ def attempt(
         for note in notes:
             report.say(note)
         with interruptible() as stopping:
-            planned = plan(todo, engine.capacity(), interrupted=interrupted, replaced=outdated)
+            planned = plan(todo, engine.capacity(), interrupted=interrupted, replaced=outdated, early_stop=early_stop)
         if stopping.asked is not None:
             raise Interrupted("stopped before the first step. Run the same command again to start.", stopping.asked)
         for note in planned.notes:

@@ -9,14 +9,14 @@ A trial is finished when its metrics are there. Every file is written whole or n
 
 import dataclasses
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from posattn import checks, tasks
+from posattn import checks
 from posattn.engine import migrate as older
 from posattn.errors import PosattnError, kind_of, require
 from posattn.files import make_folder, read_json, write_json, write_whole
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 #: Raised when older versions can no longer read a store. In format 1 folders were named after ids of schema 1.
 FORMAT = 2
 MARKER = "store.json"
+#: The files of a result, in the order in which they are written.
+FILES = ("trial.json", "weights.safetensors", "metrics.json")
 #: What to do where a file of a result cannot be read.
 AGAIN = "remove the folder '{}' and run that trial again"
 
@@ -143,6 +145,15 @@ class Store:
         metrics = {"format": FORMAT, "scores": outcome.scores, "diverged_at": outcome.diverged_at}
         write_json(folder / "metrics.json", metrics | made)
 
+    def receive(self, trial: Runnable, files: Mapping[str, bytes]) -> None:
+        """Keep a finished trial whose files another store has written, byte for byte, its metrics last."""
+        self.finished(trial)
+        folder = self.path(trial)
+        make_folder(folder)
+        for name in FILES:
+            if name in files:
+                write_whole(folder / name, files[name])
+
     def rows(self, ids: Collection[str] | None = None) -> list[dict[str, Any]]:
         """Every score of every finished trial (or of those with these ids), beside everything that describes it."""
         listed = ids is None or (isinstance(ids, Collection) and not isinstance(ids, str))
@@ -176,20 +187,6 @@ def scored(name: str, folder: Path) -> list[dict[str, Any]]:
     described = _flat(read_json(folder / "trial.json", fix=AGAIN.format(path.parent)))
     run = {name: value for name, value in metrics.items() if name not in ("format", "scores")}
     return [{"trial": name} | described | run | score for score in scores]
-
-
-def trial_id(folder: Path) -> str:
-    """The id of the trial in a folder; its name, where the trial is of a task or a kind that is not registered here.
-
-    A task on fixed data that has changed since is not the one that is registered.
-    """
-    path = folder / "trial.json"
-    held = read_json(path, fix=AGAIN.format(path.parent))
-    kind, task = held.get("kind", identity.PLAIN), held.get("task")
-    known = kind in identity.KINDS and not (isinstance(task, str) and task not in tasks.REGISTRY)
-    fixed = tasks.REGISTRY.get(task) if isinstance(task, str) else None
-    changed = isinstance(fixed, tasks.Fixed) and held.get("task_options") != {"content": fixed.content}
-    return read_trial(path).id if known and not changed else folder.name
 
 
 def frame(folder: str | os.PathLike[str] = "runs") -> "pd.DataFrame":

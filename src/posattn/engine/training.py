@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from posattn.devices import name_of
+from posattn.engine.early_stop import EarlyStop
 from posattn.engine.progress import Reporter
 from posattn.engine.store import Provenance, Store
 from posattn.train import Checkpoints, Fleet, Trial
@@ -33,6 +34,7 @@ class Training:
         checkpoint_every: float,
         replaced: Collection[str],
         together: bool = True,
+        early_stop: EarlyStop | None = None,
     ) -> None:
         cuda = device.type == "cuda"
         self._on_stream: Callable[[], AbstractContextManager[object]] = (
@@ -42,6 +44,8 @@ class Training:
         self.replaced = replaced  # ids of trials whose result in the store makes way for the new one
         # Taken now: what a task's functions hold may change while it runs.
         self.sources = {trial.id: source.hash for trial in trials if (source := trial.task_source) is not None}
+        self.early_stop = early_stop
+        self.left_out: dict[str, str] = {}  # trials that were stopped early, and why
         self.beside = 1  # how many fleets trained at once, at most
         with self._on_stream():
             self.fleet = fleet = Fleet(list(trials), device=device, together=together)
@@ -78,6 +82,10 @@ class Training:
             step = self.due = next(self.fleet.run(), last) if self.due is None else self.due
             if self.every and step % self.every == 0 and step < last:
                 self._score(step)
+                why = self.early_stop and self.early_stop.stops(self.fleet.trials, self.history, step)
+                if why:
+                    self._stop(why)
+                    return False
             for note in self.fleet.passes.notes[self.noted :]:
                 self.report.say(note)
             self.noted = len(self.fleet.passes.notes)
@@ -108,6 +116,13 @@ class Training:
         with self._on_stream():
             self.checkpoints.write({"history": self.history, "seconds": time.monotonic() - self.began})
         self.saved = time.monotonic()
+
+    def _stop(self, why: str) -> None:
+        """Give the fleet up: what is not trained to its end is no result, so nothing of it is kept."""
+        self.left_out = {trial.id: why for trial in self.fleet.trials}
+        self.report.say(f"{len(self.left_out)} trials {why}")
+        self.checkpoints.remove()
+        self.report.end(self.number)
 
     def _end(self) -> None:
         """Keep what came out of every replica."""

@@ -10,6 +10,7 @@ from posattn.report.files import report_page, write
 from posattn.report.inside import attention_of
 from posattn.report.learned import attention_map, weight_maps
 from posattn.report.model_trace import model_page
+from posattn.report.sweep import write_sweep
 
 __all__ = [
     "attention_map",
@@ -21,4 +22,5 @@ __all__ = [
     "report_page",
     "weight_maps",
     "write",
+    "write_sweep",
 ]

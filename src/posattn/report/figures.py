@@ -2,6 +2,7 @@
 
 import math
 import textwrap
+from collections.abc import Collection, Sequence
 from io import BytesIO
 from typing import Any
 
@@ -29,8 +30,19 @@ def curves(results: Results) -> Figure:
 
     Solid: ours, with a band from the lowest to the highest seed; dashed: published; dotted: computed, not trained.
     """
-    pictures = results.study.view.pictures(results.preset, results.points)
     arms = list(dict.fromkeys(point.arm for point in results.points))
+    computed = {case.arm for case in results.cases if not case.trial.trained}
+    dotted = computed if any(case.arm not in computed for case in results.cases) else set[str]()
+    figure = panels(results.study.view.pictures(results.preset, results.points), arms, dotted=dotted)
+    if results.record.changes:  # a figure may be shown without its page
+        changed = ", ".join(written(path, value) for path, value in results.record.changes.items())
+        lines = textwrap.wrap(f"changed: {changed}", int(figure.get_figwidth() / LETTER))
+        figure.suptitle("\n".join(lines), fontsize=8)
+    return figure
+
+
+def panels(pictures: Sequence[Picture], arms: Sequence[str], *, dotted: Collection[str] = ()) -> Figure:
+    """Pictures beside and below each other, with one style for each arm and one legend."""
     styles = {
         arm: {"color": COLOURS[index % len(COLOURS)]} | (AGAIN if index >= len(COLOURS) else {})
         for index, arm in enumerate(arms)
@@ -40,21 +52,15 @@ def curves(results: Results) -> Figure:
     width, height = (4.2, 3.4) if len(pictures) > 1 else (5.6, 4.8)
     figure = Figure(figsize=(width * columns, height * rows), layout="constrained")
     axes = figure.subplots(rows, columns, squeeze=False)
-    computed = {case.arm for case in results.cases if not case.trial.trained}
-    dotted = computed if any(case.arm not in computed for case in results.cases) else set[str]()
     for panel, picture in zip(axes.flat, pictures, strict=False):
         _draw(picture, panel, styles, dotted)
     for panel in axes.flat[len(pictures) :]:
         panel.set_visible(False)
     _add_legend(figure)
-    if results.record.changes:  # a figure may be shown without its page
-        changed = ", ".join(written(path, value) for path, value in results.record.changes.items())
-        lines = textwrap.wrap(f"changed: {changed}", int(figure.get_figwidth() / LETTER))
-        figure.suptitle("\n".join(lines), fontsize=8)
     return figure
 
 
-def _draw(picture: Picture, panel: Axes, styles: dict[str, dict[str, Any]], dotted: set[str]) -> None:
+def _draw(picture: Picture, panel: Axes, styles: dict[str, dict[str, Any]], dotted: Collection[str]) -> None:
     """Draw a picture. Arms that are computed and not trained are dotted, over the others, or a floor far below them."""
     floors = floors_of(picture, dotted)
     for curve in picture.curves:
@@ -73,7 +79,7 @@ def _draw(picture: Picture, panel: Axes, styles: dict[str, dict[str, Any]], dott
         _floor(curve, panel, styles[curve.arm]["color"], row=row)
 
 
-def floors_of(picture: Picture, computed: set[str]) -> list[Curve]:
+def floors_of(picture: Picture, computed: Collection[str]) -> list[Curve]:
     """Of the computed curves, those so far below all others that drawing them would press the others together."""
     if not picture.log:
         return []
@@ -118,6 +124,9 @@ def _line(curve: Curve, panel: Axes, own: dict[str, Any], *, dotted: bool) -> No
 
 def _x_axis(picture: Picture, panel: Axes) -> None:
     ticks = picture.ticks
+    if picture.tick_labels:
+        panel.set_xticks(ticks, picture.tick_labels)
+        return
     if picture.log_x:
         panel.set_xscale("log")
     if not ticks:

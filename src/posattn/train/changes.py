@@ -66,10 +66,10 @@ def _value(text: str, value: str) -> Any:
         return json.loads(value, parse_constant=str)  # NaN and Infinity are words: no field may have them
     except (ValueError, RecursionError):
         pass
-    if _has_several(value):
+    if len(pieces(value)) > 1:
         raise PosattnError(
-            f"--set {text}: several values. A field has one value here: run the command once for each, or write a "
-            f"list as [{value}]."
+            f"--set {text}: several values. A field has one value here: run the command once for each, try them all "
+            f"with posattn sweep, or write a list as [{value}]."
         )
     require(value != "", f"--set {text}: give a value, as optimiser.lr=1e-3, or null for none.")
     broken = value[0] in '[{"'
@@ -78,14 +78,18 @@ def _value(text: str, value: str) -> Any:
     return value
 
 
-def _has_several(value: str) -> bool:
-    """Whether there is a comma outside brackets and quotes."""
-    depth = 0
-    for mark in re.findall(r'"(?:[^"\\]|\\.)*"|[][{},]', value):
-        depth += (mark in "[{") - (mark in "]}")
-        if mark == "," and depth == 0:
-            return True
-    return False
+def pieces(value: str) -> list[str]:
+    """A value's text, cut at the commas outside brackets and quotes.
+
+    >>> pieces("1e-3,[8,16],sgd")
+    ['1e-3', '[8,16]', 'sgd']
+    """
+    depth, cuts = 0, [-1]
+    for found in re.finditer(r'"(?:[^"\\]|\\.)*"|[][{},]', value):
+        depth += (found[0] in "[{") - (found[0] in "]}")
+        if found[0] == "," and depth == 0:
+            cuts.append(found.start())
+    return [value[start + 1 : end] for start, end in zip(cuts, [*cuts[1:], len(value)], strict=True)]
 
 
 def settled(changes: Changes) -> dict[str, Any]:

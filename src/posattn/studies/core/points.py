@@ -88,6 +88,7 @@ class Picture:
     log: bool
     log_x: bool
     ticks: tuple[float, ...] = ()
+    tick_labels: tuple[str, ...] = ()  # where the places on the axis are no numbers
     level: Level | None = None
 
 

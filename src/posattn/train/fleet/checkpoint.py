@@ -12,6 +12,7 @@ import hashlib
 import json
 import shutil
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from posattn.errors import PosattnError, require
 from posattn.files import make_folder, read_json, write_json, write_whole
 from posattn.nn.initial_weights import Params
 from posattn.train.fleet.fleet import Fleet
+from posattn.train.trial import Trial
 
 FORMAT = 1
 KEPT = 2
@@ -36,17 +38,11 @@ class Checkpoints:
     def __init__(self, folder: Path, fleet: Fleet) -> None:
         self.fleet = fleet
         self.ids = [trial.id for trial in fleet.trials]
-        key = hashlib.sha256(" ".join(self.ids).encode()).hexdigest()[:16]
-        self.folder = folder / key
+        self.folder = place(folder, self.ids)
 
     def begin(self, sources: dict[str, str] | None = None) -> None:
         """Say which trials this fleet has, before any of them is finished, and what their tasks are, by trial id."""
-        make_folder(self.folder)
-        described = {trial.id: json.loads(trial.to_json()) for trial in self.fleet.trials}
-        write_json(self.folder / DESCRIBED, described)
-        if sources:
-            write_json(self.folder / SOURCES, sources)
-        write_json(self.folder / TRIALS, self.ids)
+        announce(self.folder, self.fleet.trials, sources)
 
     def files(self) -> list[Path]:
         """Oldest first."""
@@ -65,11 +61,7 @@ class Checkpoints:
         header["digest"] = _digest(header, tensors)
         path = self.folder / f"{self.fleet.step:012d}.safetensors"
         write_whole(path, safetensors.torch.save(tensors, metadata=header))
-        # Those of later steps could not be used, or the fleet would stand there: they must not count among the newest.
-        useful = [file for file in self.files() if file.name <= path.name][-KEPT:]
-        for file in self.files():
-            if file not in useful:
-                file.unlink(missing_ok=True)
+        _drop_older(path)
         return path
 
     def restore(self) -> dict[str, Any] | None:
@@ -95,6 +87,39 @@ class Checkpoints:
     def remove(self) -> None:
         """Forget the checkpoints of a finished fleet."""
         forget(self.folder)
+
+
+def place(folder: Path, ids: Sequence[str]) -> Path:
+    """Where the checkpoints of a fleet of these trials lie, below a folder."""
+    return folder / hashlib.sha256(" ".join(ids).encode()).hexdigest()[:16]
+
+
+def announce(folder: Path, trials: Sequence[Trial], sources: dict[str, str] | None = None) -> None:
+    """Say which trials the fleet of a folder has, and what their tasks are, by trial id."""
+    make_folder(folder)
+    write_json(folder / DESCRIBED, {trial.id: json.loads(trial.to_json()) for trial in trials})
+    if sources:
+        write_json(folder / SOURCES, sources)
+    write_json(folder / TRIALS, [trial.id for trial in trials])
+
+
+def receive(folder: Path, name: str, content: bytes) -> None:
+    """Keep a checkpoint that was written elsewhere, under the same name."""
+    make_folder(folder)
+    write_whole(folder / name, content)
+    _drop_older(folder / name)
+
+
+def _drop_older(newest: Path) -> None:
+    """Remove what is no longer needed once a checkpoint is written.
+
+    Those of later steps could not be used, or the fleet would stand there: they must not count among the newest.
+    """
+    files = sorted(newest.parent.glob("*.safetensors"), key=lambda path: path.name)
+    useful = [file for file in files if file.name <= newest.name][-KEPT:]
+    for file in files:
+        if file not in useful:
+            file.unlink(missing_ok=True)
 
 
 def begun(folder: Path) -> dict[Path, list[str]]:
