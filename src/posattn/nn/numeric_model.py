@@ -153,9 +153,9 @@ class NumericModel(Model[DescribedNumeric]):
         self.register_buffer("encoding", torch.empty(sizes.nodes, sizes.encoding_width))
         if sizes.constants_dim is not None:
             self.register_buffer("constants", torch.empty(sizes.nodes, sizes.constants_dim))
-        self.encoder: nn.Module = nn.Linear(sizes.input_width, sizes.embed_dim, bias=sizes.bias)
+        self.encoder = nn.Linear(sizes.input_width, sizes.embed_dim, bias=sizes.bias)
         self.layers = nn.ModuleList(self.layer(sizes) for _ in range(sizes.depth))
-        self.decoder: nn.Module = nn.Linear(sizes.embed_dim, sizes.out_dim, bias=sizes.bias)
+        self.decoder = nn.Linear(sizes.embed_dim, sizes.out_dim, bias=sizes.bias)
 
     def layer(self, sizes: DescribedNumeric) -> Layer:
         """One layer of the model."""

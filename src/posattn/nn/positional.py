@@ -161,7 +161,8 @@ class PositionalTransformer(PositionalModel[Positional]):
         super().build(architecture)
         self.carries = architecture.carried > 0
         if self.carries:  # the number itself enters and leaves
-            self.encoder, self.decoder = nn.Identity(), nn.Identity()
+            self.add_module("encoder", nn.Identity())
+            self.add_module("decoder", nn.Identity())
 
     def layer(self, sizes: Positional) -> Layer:
         return ShiftedLayer(sizes) if sizes.carried else Layer(sizes)
