@@ -13,7 +13,9 @@ import pytest
 from posattn.html import csv, png, render
 
 SOURCE = Path(__file__).parents[2] / "src" / "posattn"
-TEMPLATES = sorted(entry.name for entry in (resources.files("posattn.html") / "templates").iterdir())
+TEMPLATES = sorted(
+    entry.name for entry in (resources.files("posattn.html") / "templates").iterdir() if entry.name.endswith(".html")
+)  # pages; folders hold parts of them
 NASTY = "</title><script>alert('1')</script> & \"2\" <b>"
 
 
@@ -43,9 +45,9 @@ def report(text: str) -> str:
     part = SimpleNamespace(names=("task", text), columns=(text, text), lines=[line])
     study = SimpleNamespace(name=text, question=text, paper=text, answers=text)
     return render(
-        "report.html", study=study, changes=[], preset=text, versions=[text], curves=picture, learned=[picture],
-        answer=text, caveats=[text], compact=[part], axis=text, measure=text, every=([text], [[text, text]]),
-        csv=csv(text), file=text, notes=[text],
+        "report.html", study=study, changes=[], preset=text, versions=[text], curves=picture, maps=[],
+        learned=[picture], answer=text, caveats=[text], compact=[part], axis=text, measure=text,
+        every=([text], [[text, text]]), csv=csv(text), file=text, notes=[text],
     )  # fmt: skip
 
 

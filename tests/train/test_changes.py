@@ -83,6 +83,7 @@ FIELD_VALUES: dict[str, st.SearchStrategy[Any]] = {
     "model.hidden_dim": st.integers(1, 9),
     "model.mlp_layers": st.integers(2, 4),
     "model.bias": st.booleans(),
+    "model.symmetry": st.sampled_from((["scale"], ["scale", "shift"], ["shift"])),
     "model.in_dim": st.integers(1, 3),
     "model.out_dim": st.integers(1, 3),
 }

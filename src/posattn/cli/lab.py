@@ -15,8 +15,8 @@ def lab(
 ) -> None:
     """Serve an interactive page on this machine: watch models run, write programs, look at runs.
 
-    Needs the extra `lab`: pip install 'posattn[lab]'. Only this machine can reach it, and it fetches nothing from
-    elsewhere. Ctrl-C ends it.
+    Needs the extra lab of the package. Only this machine can reach the page, and it fetches nothing from elsewhere.
+    Ctrl-C ends it.
     """
     from posattn.lab.serve import serve
 

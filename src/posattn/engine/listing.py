@@ -1,10 +1,11 @@
 """Which trials a store holds: those that are finished, with their scores, and those that were begun."""
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from posattn import checks
-from posattn.engine.store import Store, scored
+from posattn.engine.store import Store, read_trial, scored
 from posattn.train.fleet.checkpoint import begun, described, newest
 
 
@@ -31,7 +32,7 @@ def listing(store: Store) -> list[Held]:
     found = [
         _finished(names.get(folder.name, folder.name), folder.name, rows)
         for folder in store.result_folders()
-        if (rows := scored(folder.name, folder))
+        if (rows := _checked(folder))
     ]
     finished = {one.trial for one in found}
     for folder, ids in begun(store.checkpoints).items():
@@ -51,6 +52,14 @@ def _what(trial: dict[str, Any], model: dict[str, Any]) -> dict[str, Any]:
     optimiser = trial.get("optimiser")  # in a flat row its fields stand beside the others
     steps = optimiser.get("steps") if isinstance(optimiser, dict) else trial.get("optimiser.steps")
     return {"task": trial.get("task"), "model": named, "seed": trial.get("seed"), "steps": steps}
+
+
+def _checked(folder: Path) -> list[dict[str, Any]]:
+    """A trial's scores. All that is not the description of one is left to `read_trial`, which says so."""
+    rows = scored(folder.name, folder)
+    if rows and not {"task", "kind"} & rows[0].keys():
+        read_trial(folder / "trial.json")
+    return rows
 
 
 def _finished(trial: str, folder: str, rows: list[dict[str, Any]]) -> Held:

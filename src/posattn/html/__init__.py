@@ -1,6 +1,6 @@
 """HTML pages from templates: one renderer for reports and traces.
 
-Templates lie in `templates/`. All of them extend `base.html`, which holds the style that pages share. Every value is
+Templates lie in `templates/`. All pages extend `base.html`, which holds the style that pages share. Every value is
 escaped, so text stays text. Pages are self-contained: they open offline, and pictures are part of the page.
 
 >>> page = render("trace.html", title="is 1 < 2?", filled=None, data={})

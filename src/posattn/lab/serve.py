@@ -37,7 +37,7 @@ def serve(
             from gradio.themes import Base
         except ImportError:
             raise missing_extra("the lab", "lab") from None
-        from posattn.lab.embed import FRAMES, STYLE
+        from posattn.lab.embed import STYLE, head
         from posattn.lab.page import build
         from posattn.lab.wiring import Wiring
 
@@ -52,7 +52,7 @@ def serve(
             _, address, _ = page.queue().launch(
                 server_name=HOST, server_port=port, inbrowser=browser, share=False, quiet=True, show_error=True,
                 prevent_thread_lock=True, max_file_size=MOST_UPLOAD, ssr_mode=False, footer_links=[], theme=theme,
-                css=STYLE, head=FRAMES, enable_monitoring=False, mcp_server=False, pwa=False,
+                css=STYLE, head=head(), enable_monitoring=False, mcp_server=False, pwa=False,
             )  # fmt: skip
         except OSError as error:
             raise PosattnError(f"port={port}: {error}. Name another port, or none.") from None

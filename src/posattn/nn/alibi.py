@@ -43,10 +43,12 @@ def slopes(heads: int) -> Float[Tensor, " heads"]:
 class AlibiAttention(Attention):
     """Attention whose logits fall with the distance."""
 
-    def logits(self, seen: Float[Tensor, "*batch nodes width"]) -> Float[Tensor, "*batch heads nodes nodes"]:
+    def forward(
+        self, seen: Float[Tensor, "*batch nodes width"], less: Float[Tensor, "heads nodes nodes"] | None = None
+    ) -> Float[Tensor, "*batch heads nodes nodes"]:
         node = torch.arange(seen.shape[-2], device=seen.device, dtype=seen.dtype)
         distance = (node[:, None] - node).abs()
-        return super().logits(seen) - slopes(self.heads).to(seen)[:, None, None] * distance
+        return super().forward(seen, slopes(self.heads).to(seen)[:, None, None] * distance)
 
 
 class AlibiTransformer(NumericModel[Alibi]):

@@ -15,6 +15,8 @@ from posattn.checks import choice
 from posattn.errors import NoSuchField, PosattnError, require, unknown
 from posattn.nn.initial_weights import Init, Params
 
+#: Metadata of a field that came later than files that are read: it is written where it is not at its default.
+LATER = {"later": True}
 ARCHITECTURES: dict[str, type["Architecture"]] = {}
 
 
@@ -109,7 +111,9 @@ class Architecture(ABC):
 
     def to_json(self) -> str:
         """Canonical: equal architectures give equal text."""
-        fields = {"kind": self.kind} | dataclasses.asdict(self)
+        later = {f.name for f in dataclasses.fields(self) if f.metadata == LATER and getattr(self, f.name) == f.default}
+        held = {name: value for name, value in dataclasses.asdict(self).items() if name not in later}
+        fields = {"kind": self.kind} | held
         return json.dumps(fields, sort_keys=True, separators=(",", ":"))
 
 

@@ -29,15 +29,16 @@ class Attention(nn.Module):
         self.query = nn.Linear(width, heads * width)
         self.key = nn.Linear(width, heads * width)
 
-    def forward(self, seen: Float[Tensor, "*batch nodes width"]) -> Float[Tensor, "*batch heads nodes nodes"]:
-        return self.logits(seen).softmax(-1)
-
-    def logits(self, seen: Float[Tensor, "*batch nodes width"]) -> Float[Tensor, "*batch heads nodes nodes"]:
+    def forward(
+        self, seen: Float[Tensor, "*batch nodes width"], less: Float[Tensor, "heads nodes nodes"] | None = None
+    ) -> Float[Tensor, "*batch heads nodes nodes"]:
+        """`less` is taken off the logits."""
         query = self.query(seen).unflatten(-1, (self.heads, -1)).transpose(-3, -2)
         key = self.key(seen).unflatten(-1, (self.heads, -1)).transpose(-3, -2)
         if self.rotary:
             query, key = rotate(query), rotate(key)
-        return query @ key.mT / math.sqrt(query.shape[-1])
+        logits = query @ key.mT / math.sqrt(query.shape[-1])
+        return (logits if less is None else logits - less).softmax(-1)
 
 
 class Layer(nn.Module):

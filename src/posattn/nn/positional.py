@@ -10,8 +10,7 @@ Algorithmic Computation", ICML 2025 (arXiv 2410.01686), section 4. Differs from 
 experiments do, in the scaling by 1/√d_k and in the biases.
 """
 
-import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeVar
 
 import torch
@@ -20,6 +19,7 @@ from torch import Tensor, nn
 
 from posattn.checks import whole
 from posattn.errors import require
+from posattn.nn.architecture import LATER
 from posattn.nn.hardened import HardenedTransformer
 from posattn.nn.initial_weights import Init
 from posattn.nn.numeric_model import Layer, NumericModel
@@ -40,7 +40,7 @@ class Positional(Numeric):
     #: The symmetries that a model of this kind can have.
     possible: ClassVar[tuple[str, ...]] = ("scale", "shift")
 
-    symmetry: tuple[Any, ...] | str | None = None  # None: what `bias` says
+    symmetry: tuple[Any, ...] | str | None = field(default=None, metadata=LATER)  # None: what `bias` says
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -84,13 +84,6 @@ class Positional(Numeric):
 
     def parameters(self) -> dict[str, Init]:
         return layer_init(self, (self.depth,)) if self.carried else super().parameters()
-
-    def to_json(self) -> str:
-        """Without `symmetry` where `bias` says it all, as before there was one."""
-        fields = json.loads(super().to_json())
-        if fields["symmetry"] is None:
-            del fields["symmetry"]
-        return json.dumps(fields, sort_keys=True, separators=(",", ":"))
 
 
 DescribedPositional = TypeVar("DescribedPositional", bound=Positional)

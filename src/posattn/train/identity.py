@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from posattn.errors import PosattnError, kind_of, require, unknown
+from posattn.nn.architecture import LATER
 from posattn.train.sample_options import BY_NAME, frozen, named, same
 
 SCHEMA = 2
@@ -45,12 +46,14 @@ def read(text: str | bytes) -> Any:
 
 
 def described(value: Any) -> Any:
-    """All fields of a dataclass, at every depth, with the `kind` of those that have one."""
+    """All fields of a dataclass, at every depth, with the `kind` of those that have one; `LATER` ones if set."""
     if not dataclasses.is_dataclass(value):
         return value
     found = {"kind": getattr(value, "kind", None)} if hasattr(value, "kind") else {}
     for field in dataclasses.fields(value):
         held = getattr(value, field.name)
+        if field.metadata == LATER and held == field.default:
+            continue
         found[field.name] = {one.name: one.options for one in held} if field.metadata == BY_NAME else described(held)
     return found
 

@@ -130,10 +130,14 @@ def ranked(points: Sequence[Point], *, at: str, measure: str) -> str:
     return f"{where} the {first} {measure} is {said}{verb} {span(ratios, times)} times as high."
 
 
+def _written(x: float) -> str:
+    return f"{int(x):,}" if x == int(x) else f"{x:,g}"
+
+
 def placed(at: str, points: Sequence[Point]) -> str:
     """Where the points stand, as “At {times}the training range” has it for points at one place."""
     low, high = min(point.x for point in points), max(point.x for point in points)
-    number = f"{low:,g}" if low == high else f"{low:,g} to {high:,g}"
+    number = _written(low) if low == high else f"{_written(low)} to {_written(high)}"
     word = WORDS[int(low)] if low == high and low in range(len(WORDS)) else number
     return at.format(x=number, times="" if low == high == 1 else f"{word} times ", test_set=points[0].test_set)
 

@@ -112,6 +112,10 @@ class RelativeErrors(View):
         write_whole(path, json.dumps({"version": __version__, "figures": found}).encode())
         return found
 
+    def summarised(self, points: Sequence[Point]) -> list[Point]:
+        """Plain sizes; those that are scaled or moved are in the report."""
+        return [point for point in points if point.drawn]
+
     def pictures(self, preset: str, points: Sequence[Point]) -> list[Picture]:
         return [
             over_places(panel, shown, axis=self.axis, measure=self.measure, by_test_set=False, log=True)

@@ -6,8 +6,8 @@ from posattn import tasks
 from posattn.errors import require
 from posattn.tasks import Fixed
 from posattn.train.changes import apply
+from posattn.train.fleet.grouping import batched
 from posattn.train.runnable import Runnable
-from posattn.train.trial import Trial
 
 VALIDATION = "validation"
 
@@ -20,7 +20,7 @@ def validated(trial: Runnable) -> Runnable:
     if any(one.name == VALIDATION for one in trial.test_sets):
         return trial
     task, options = getattr(trial, "task", None), dict[str, Any]()
-    if isinstance(trial, Trial):
+    if batched(trial):
         require(
             not isinstance(tasks.get(trial.task), Fixed),
             f"task '{task}' is fixed data without a split '{VALIDATION}', and a setting is never chosen by training or "
