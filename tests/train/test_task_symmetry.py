@@ -1,12 +1,15 @@
 """A model with a symmetry that its task does not have is refused before training, with an input that shows it."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
 from posattn import PosattnError, studies, tasks
-from posattn.nn import Action, Looped
+from posattn.nn import Action, Looped, Positional
 from posattn.train import Data, Evaluation, Optimiser, Trial
 from posattn.train.fleet.fleet import Fleet
+from posattn.train.fleet.grouping import shape_key
 from posattn.train.task_symmetry import check_symmetry
 
 
@@ -131,3 +134,14 @@ def test_a_fleet_refuses_before_it_trains():
     )
     with pytest.raises(PosattnError, match="the answers of task 'sum' do not have it"):
         Fleet([trial], device="cpu")
+
+
+def test_a_positional_model_that_shifts_is_refused_a_sum():
+    model, data = Positional(symmetry=("scale", "shift"), layers=1), Data(samples=4, batch=2)
+    trial = Trial(task="sum", model=model, data=data, optimiser=Optimiser(steps=1))
+    with pytest.raises(
+        PosattnError, match=r"symmetry='shift': the answers of task 'sum' do not have it.*Leave 'shift'"
+    ):
+        shape_key(trial)
+    shape_key(replace(trial, task="min"))
+    shape_key(replace(trial, model=Positional(symmetry="scale", layers=1)))

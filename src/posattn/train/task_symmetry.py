@@ -23,27 +23,35 @@ SAMPLES, TOLERANCE = 8, 1e-9
 
 def check_symmetry(model: Looped, task: Any, inputs: Tensor) -> None:
     """Raise where an input's answer does not move as the model's would, and show that input."""
-    x = inputs.double()
     for symmetry in checked_symmetry(model.symmetry):
         if isinstance(symmetry, Action):
             check_step(model, task, inputs)
             continue
         name = "potential of tables" if (symmetry, model.schedule) == ("potential", "grid") else symmetry
-        moved, wanted = MOVES[name](x, task.target)
-        try:
-            found = task.target(moved)
-        except PosattnError:  # no inputs of the task, as graphs whose edges are not 0 or 1: the symmetry is the step's
-            if symmetry == model.translation:
-                check_step(model, task, inputs)
-            continue
-        off = (found - wanted).abs().flatten(1).amax(1)
-        worst = int(off.argmax())
-        if float(off[worst]) > TOLERANCE * (1 + float(wanted.abs().max())):
-            given = " ".join(f"{number:.3g}" for number in x[worst].flatten().tolist()[:8])
-            raise PosattnError(
-                f"symmetry='{symmetry}': the answers of task '{task.name}' do not have it. For the input {given} …, "
-                f"{WHAT[name]} is off by {float(off[worst]):.3g}. Leave '{symmetry}' out."
-            )
+        if not has_symmetry(symmetry, task, inputs, move=name) and symmetry == model.translation:
+            check_step(model, task, inputs)
+
+
+def has_symmetry(symmetry: str, task: Any, inputs: Tensor, *, move: str | None = None) -> bool:
+    """Raise where the answers do not have a symmetry. False where it leads to what is no input of the task.
+
+    So it is for graphs whose edges are not 0 or 1: there the symmetry is the step's. `move` is its name in `MOVES`.
+    """
+    x, move = inputs.double(), move or symmetry
+    moved, wanted = MOVES[move](x, task.target)
+    try:
+        found = task.target(moved)
+    except PosattnError:
+        return False
+    off = (found - wanted).abs().flatten(1).amax(1)
+    worst = int(off.argmax())
+    if float(off[worst]) > TOLERANCE * (1 + float(wanted.abs().max())):
+        given = " ".join(f"{number:.3g}" for number in x[worst].flatten().tolist()[:8])
+        raise PosattnError(
+            f"symmetry='{symmetry}': the answers of task '{task.name}' do not have it. For the input {given} …, "
+            f"{WHAT[move]} is off by {float(off[worst]):.3g}. Leave '{symmetry}' out."
+        )
+    return True
 
 
 Answer = Callable[[Tensor], Tensor]

@@ -14,13 +14,13 @@ from torch import Tensor, nn
 
 from posattn import checks, tasks
 from posattn.errors import PosattnError, kind_of, require
-from posattn.nn import Architecture, Looped
+from posattn.nn import Architecture, Looped, Positional
 from posattn.nn.importing import blame
 from posattn.nn.module import module_of
 from posattn.train import identity
 from posattn.train.fleet.data import draw
 from posattn.train.runnable import Runnable
-from posattn.train.task_symmetry import SAMPLES, check_symmetry
+from posattn.train.task_symmetry import SAMPLES, check_symmetry, has_symmetry
 from posattn.train.trial import Trial
 from posattn.train.users_task import check_repeatable, check_scores, is_users
 
@@ -140,6 +140,9 @@ def _tried(architecture: Architecture, task: Any, options: _Options, *, training
     check_scores(task, prediction, target)
     if isinstance(architecture, Looped):
         check_symmetry(architecture, task, draw(task, SAMPLES, dict(options), generator, torch.float32)[0])
+    elif isinstance(architecture, Positional) and architecture.carried:
+        for symmetry in architecture.symmetries:
+            has_symmetry(symmetry, task, draw(task, SAMPLES, dict(options), generator, torch.float32)[0])
     return tuple(tuple(tensor.shape[1:]) for tensor in (*inputs, target))
 
 
