@@ -61,9 +61,7 @@ def moved(text: str, page: str, at: str) -> str:
 
     parts = FENCED.split(text)  # text, block, fence, text, block, fence, …
     return "".join(
-        LINK.sub(replaced, part) if number % 3 == 0 else part
-        for number, part in enumerate(parts)
-        if number % 3 != 2
+        LINK.sub(replaced, part) if number % 3 == 0 else part for number, part in enumerate(parts) if number % 3 != 2
     )
 
 
@@ -75,4 +73,6 @@ def shown(name: str) -> str:
     """The page of a file: its name and its text."""
     path = ROOT / name
     front = f"---\ntitle: {path.name}\nsearch: {{exclude: true}}\n---\n"
-    return f"{front}# `{name}`\n\n``````{LANGUAGES.get(path.suffix, 'text')}\n{path.read_text(encoding='utf-8')}``````\n"
+    return (
+        f"{front}# `{name}`\n\n``````{LANGUAGES.get(path.suffix, 'text')}\n{path.read_text(encoding='utf-8')}``````\n"
+    )
