@@ -52,8 +52,8 @@ def _(draw, program):
 @app.cell(hide_code=True)
 def _(mo):
     mo.md(r"""
-    Compiled, each round becomes a layer. `verify` tries hundreds of inputs against NumPy and against a bound on rounding
-    errors that holds for every input in the domain.
+    Compiled, each round becomes a layer. `verify` tries hundreds of inputs against NumPy, and against a bound on their
+    rounding errors that holds for every input in the domain.
     """)
     return
 

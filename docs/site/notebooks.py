@@ -6,6 +6,7 @@ A page has a notebook's text, its code, and what the code printed or drew. Cells
 import ast
 import contextlib
 import io
+import subprocess
 import sys
 import textwrap
 from collections.abc import Iterator
@@ -92,6 +93,7 @@ def main() -> None:
         (PAGES / f"{name}.md").write_text(text, encoding="utf-8")
         for file, picture in pictures.items():
             (PAGES / file).write_bytes(picture)
+    subprocess.run([sys.executable, "-m", "ruff", "format", "--quiet", PAGES], check=True)  # lines are shorter there
 
 
 if __name__ == "__main__":
