@@ -15,6 +15,8 @@ ROOT = Path(__file__).parents[2]
 #: Guides outside docs/, and their pages on the site.
 GUIDES = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}
 LANGUAGES = {".py": "python", ".sh": "sh", ".yaml": "yaml", ".toml": "toml"}
+#: What the theme's pages ask of the web, so that the search works in files, and what does it here.
+SHIM, OURS = "https://unpkg.com/iframe-worker/shim", "site/worker.js"
 LINK = re.compile(r"(\]\(<?)([^)\s>#]+)(#[^)\s>]*)?(>?(?: \"[^\"]*\")?\))")
 FENCED = re.compile(r"^( *(`{3,})[^\n]*\n.*?^ *\2`* *)$", flags=re.DOTALL | re.MULTILINE)
 
@@ -31,6 +33,11 @@ def on_files(files: Files, config: Any) -> Files:
         if f"docs/{file.src_uri}" in texts:
             file.content_string = moved(texts[f"docs/{file.src_uri}"], f"docs/{file.src_uri}", file.src_uri)
     return files
+
+
+def on_post_page(output: str, page: Any, config: Any) -> str:
+    """Nothing on a page comes from the web."""
+    return output.replace(SHIM, posixpath.relpath(OURS, posixpath.dirname(page.url) or "."))
 
 
 def linked(page: str, text: str) -> Iterator[str]:
