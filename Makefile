@@ -1,6 +1,7 @@
 # make test       set up .venv with the pinned versions (once), then lint, type-check and run every test
 # make test-machines  run the tests that depend on arithmetic as other machines would: other instructions, another order
 #                 of summation, one and two threads, a random order
+# make docs       build the site from docs/ into build/site, then try its links, tutorials and notebooks
 # make proofs     prove every library program at many lengths, and try to get changed programs and models past the proof
 # make reproduce  set up .venv (once), repeat the paper's main figure in minutes, write the report below runs/
 # make clean      remove the environment and all caches
@@ -10,7 +11,7 @@ BIN := .venv/bin
 # Test processes that run side by side. Tests that share a costly fixture are one group and run in one of them.
 JOBS ?= 2
 
-.PHONY: test test-machines lint types check proofs reproduce setup clean
+.PHONY: test test-machines lint types check docs proofs reproduce setup clean
 
 test: setup lint types check
 
@@ -42,6 +43,13 @@ test-machines: setup
 	ATEN_CPU_CAPABILITY=default OMP_NUM_THREADS=1 $(numeric)
 	ATEN_CPU_CAPABILITY=avx2 OMP_NUM_THREADS=2 OMP_WAIT_POLICY=passive $(numeric)
 	MKL_CBWR=COMPATIBLE OMP_NUM_THREADS=1 $(numeric)
+
+# One folder that works without a server and without a network. Open build/site/index.html.
+SITE := build/site
+
+docs: setup
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict --site-dir $(SITE)
+	POSATTN_SITE=$(SITE) $(BIN)/python -m pytest tests/site -v -n $(JOBS) --durations=10
 
 proofs: setup
 	$(BIN)/python benchmarks/proofs.py table

@@ -7,9 +7,9 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from test_readme import blocks
 
 import posattn
+from pages import blocks
 
 API = Path(__file__).parents[1] / "docs" / "api"
 #: Modules with a list of public names, and their pages.
