@@ -48,7 +48,7 @@ test-machines: setup
 SITE := build/site
 
 docs: setup
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict --site-dir $(SITE)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --site-dir $(SITE)
 	POSATTN_SITE=$(SITE) $(BIN)/python -m pytest tests/site -v -n $(JOBS) --durations=10
 
 proofs: setup
