@@ -3,6 +3,7 @@
 #                 of summation, one and two threads, a random order
 # make browser    install Chromium and axe where they are missing, then use the lab in that browser
 # make test-cluster   five faults of a Ray cluster on this machine, each at five random moments
+# make docs       build the site from docs/ into build/site, then try its links, tutorials and notebooks
 # make proofs     prove every library program at many lengths, and try to get changed programs and models past the proof
 # make reproduce  set up .venv (once), repeat the paper's main figure in minutes, write the report below runs/
 # make clean      remove the environment and all caches
@@ -12,7 +13,7 @@ BIN := .venv/bin
 # Test processes that run side by side. Tests that share a costly fixture are one group and run in one of them.
 JOBS ?= 2
 
-.PHONY: test test-machines test-cluster browser lint types check proofs reproduce setup clean
+.PHONY: test test-machines test-cluster browser lint types check docs proofs reproduce setup clean
 
 test: setup lint types check
 
@@ -59,6 +60,13 @@ browser: setup $(AXE)
 $(AXE):
 	mkdir -p .browser
 	npm install --silent --no-save --no-fund --no-audit --prefix .browser axe-core@4.14.0
+
+# One folder that works without a server and without a network. Open build/site/index.html.
+SITE := build/site
+
+docs: setup
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --site-dir $(SITE)
+	POSATTN_SITE=$(SITE) $(BIN)/python -m pytest tests/site -v -n $(JOBS) --durations=10
 
 proofs: setup
 	$(BIN)/python benchmarks/proofs.py table

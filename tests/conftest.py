@@ -21,8 +21,10 @@ SHAPED = [
 ]
 jaxtyping.install_import_hook(SHAPED, "typecheck.checked")
 
-#: Tests in a browser need one: `make browser` installs it and runs them.
-collect_ignore = [] if "POSATTN_BROWSER" in os.environ else ["browser"]
+#: Tests in a browser need one: `make browser` installs it and runs them. `make docs` builds the site and tests it.
+collect_ignore = [
+    folder for folder, asked in (("browser", "POSATTN_BROWSER"), ("site", "POSATTN_SITE")) if asked not in os.environ
+]
 
 # Tests run in as many processes as there are cores: more threads would wait for each other.
 if "OMP_NUM_THREADS" not in os.environ:

@@ -1,18 +1,21 @@
 """What README.md and docs/ say is true: their Python runs, their commands parse, what they point at is there.
 
-A Python block that cannot run here has `<!-- not run: why -->` on the line before it.
+A Python block that cannot run here has `<!-- not run: why -->` on the line before it, and is only parsed.
 """
 
 import doctest
 import re
 import shlex
+import textwrap
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 import typer
 
+from pages import Block, blocks
 from posattn import cli, studies, tasks
 from posattn.compile import library
 from posattn.studies.core import study
@@ -21,33 +24,9 @@ ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 GUIDES = [*PAGES, *(ROOT / name for name in ("CONTRIBUTING.md", "CHANGELOG.md"))]
 #: What a path in backticks starts with when it is meant as one of this repository's.
-FOLDERS = ("src", "tests", "docs", "benchmarks", ".ci")
-OF_EVERY_PAGE = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-OF_EVERY_GUIDE = pytest.mark.parametrize("page", GUIDES, ids=lambda page: page.name)
-
-
-class Block(NamedTuple):
-    language: str
-    code: str
-    line: int  # of its first line of code, counted from 1
-    left_out: bool
-
-
-def blocks(text: str) -> Iterator[Block]:
-    """The fenced blocks of a page."""
-    lines = text.splitlines()
-    opened: tuple[str, str, int] | None = None
-    for number, line in enumerate(lines):
-        fence = re.match(r" *(`{3,})(.*)", line)
-        if opened is None and fence:
-            opened = (fence[1], fence[2].strip(), number)
-        elif opened is not None and fence and fence[1].startswith(opened[0]) and not fence[2].strip():
-            _, language, start = opened
-            before = lines[start - 1] if start else ""
-            left_out = re.fullmatch(r"<!-- not run: \S.* -->", before.strip()) is not None
-            yield Block(language, "\n".join(lines[start + 1 : number]), start + 2, left_out)
-            opened = None
-    assert opened is None, f"the block that starts in line {opened and opened[2] + 1} never ends"
+FOLDERS = ("src", "tests", "docs", "benchmarks", "examples", ".ci")
+OF_EVERY_PAGE = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+OF_EVERY_GUIDE = pytest.mark.parametrize("page", GUIDES, ids=lambda page: page.relative_to(ROOT).as_posix())
 
 
 def execute(block: Block, names: dict[str, Any], where: str) -> None:
@@ -142,6 +121,19 @@ def test_python_of_a_page_runs_from_top_to_bottom(page: Path, tmp_path: Path, mo
             execute(block, names, str(page))
 
 
+@OF_EVERY_GUIDE
+def test_blocks_that_are_not_run_parse(page: Path) -> None:
+    for block in blocks(page.read_text()):
+        check_syntax(block)
+
+
+def check_syntax(block: Block) -> None:
+    if block.language in ("python", "py") and ">>>" not in block.code:
+        compile(textwrap.dedent(block.code), "block", "exec")
+    elif block.language == "toml":
+        tomllib.loads(block.code)
+
+
 @OF_EVERY_PAGE
 def test_commands_of_a_page_parse(page: Path) -> None:
     for arguments in commands(page.read_text()):
@@ -234,6 +226,12 @@ def test_blocks_are_found_with_their_lines_and_those_left_out() -> None:
     assert PAGE.splitlines()[found[0].line - 1] == "x = 1"
     with pytest.raises(AssertionError, match="line 2 never ends"):
         list(blocks("\n```python\nx = 1\n"))
+
+
+@pytest.mark.parametrize(("language", "code"), [("python", "x = = 1"), ("toml", "x = y")])
+def test_a_block_with_a_mistake_does_not_parse(language: str, code: str) -> None:
+    with pytest.raises((SyntaxError, tomllib.TOMLDecodeError)):
+        check_syntax(Block(language, code, 1, True))
 
 
 def test_a_reason_is_needed_to_leave_a_block_out() -> None:
