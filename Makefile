@@ -66,7 +66,7 @@ SITE := build/site
 
 docs: setup
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --site-dir $(SITE)
-	POSATTN_SITE=$(SITE) $(BIN)/python -m pytest tests/site -v -n $(JOBS) --durations=10
+	OMP_NUM_THREADS=1 POSATTN_SITE=$(SITE) $(BIN)/python -m pytest tests/site -v -n $(JOBS) --durations=10
 
 proofs: setup
 	$(BIN)/python benchmarks/proofs.py table
