@@ -3,23 +3,13 @@
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, sync_playwright
 
 ROOT = Path(__file__).parents[2]
 SCREENSHOTS = ROOT / ".browser" / "screenshots"
 SHOWN = ("index", "getting-started", "gallery", "api/nn", "examples/watch_a_sort")
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        found = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox", "--disable-gpu"])
-        yield found
-        found.close()
 
 
 @pytest.fixture(scope="module")
