@@ -118,7 +118,7 @@ def _runs(wiring: Wiring, store: str, tab: gr.Tab) -> None:
     gr.Markdown("What lies in the store. Trials that are being trained move by themselves.")
     last = gr.State("")
     with gr.Row():
-        words = gr.Textbox(label="Filter", info="Words: a task, a model, finished, running …", max_lines=1)
+        words = gr.Textbox(label="Filter", info="Words: a task, a model, finished, unfinished …", max_lines=1)
         follow = gr.Checkbox(True, label="Follow", info=f"Look again every {FOLLOW} seconds.")
     shown = _buttons(wiring, Action("List", "runs", [words], (store,)), submit=words)
     study = gr.Dropdown(label="Study", info="Studies that were run.", allow_custom_value=True)

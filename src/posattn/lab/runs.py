@@ -58,7 +58,7 @@ def _listed(store: str) -> list[Held]:
 
 
 def _row(one: Held) -> tuple[str, ...]:
-    state = "finished" if one.finished else f"running, step {one.step:,}"
+    state = "finished" if one.finished else f"unfinished, step {one.step:,}"
     if not one.finished and one.steps:
         state += f" of {one.steps:,} ({one.step / one.steps:.0%})"
     state = state if one.diverged_at is None else f"diverged at step {one.diverged_at}"

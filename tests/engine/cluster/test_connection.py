@@ -4,6 +4,7 @@ import re
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -60,6 +61,22 @@ def test_an_address_that_swallows_everything_is_given_up(monkeypatch: pytest.Mon
     with pytest.raises(PosattnError, match="nothing answers"):
         ClusterEngine("10.1.2.3:6379").capacity()
     assert waited[0] < 10
+
+
+@pytest.mark.parametrize("answer", [b"", b"HTTP/1.0 400 Bad request\r\n\r\n"])
+def test_what_answers_and_is_no_cluster_is_said_so(answer: bytes) -> None:
+    with socket.create_server(("127.0.0.2", 0)) as server:
+
+        def reply() -> None:
+            with server.accept()[0] as asked:
+                asked.recv(100)
+                asked.sendall(answer)
+
+        thread = threading.Thread(target=reply)
+        thread.start()
+        with pytest.raises(PosattnError, match="what answers there is no Ray cluster"):
+            ClusterEngine(f"127.0.0.2:{server.getsockname()[1]}").capacity()
+        thread.join()
 
 
 def test_without_the_extra_one_line_says_what_to_install(

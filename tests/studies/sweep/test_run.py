@@ -226,6 +226,8 @@ def test_the_command_prints_the_best_settings_and_writes_a_report(
         (["--set", "optimiser.lr=1e-3,1e-2", "--seeds", "1"], "judged by the median over seeds"),
         (["--set", "data.batch=16,32", "--set", "data.samples=16,64"], "batch=32 is larger than the data"),
         (["--set", "evaluation.sets={}"], "made of its test sets"),
+        (["--set", "data.options.low=-1,-2"], "easier samples would win"),
+        (["--set", "evaluation.samples=10,20"], "easier samples would win"),
     ],
 )
 @pytest.mark.usefixtures("as_users_run_it")

@@ -14,6 +14,9 @@ ANSWER = 3.0
 #: Where `ray start` and `ray.init` write down the address of the cluster that they have started on this machine.
 CURRENT = Path("/tmp/ray/ray_current_cluster")
 START = "ray start --head --node-ip-address=ADDRESS (docs/scale.md)"
+#: How HTTP/2 begins, which Ray's directory speaks: what does not answer with settings is no cluster.
+GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(3) + b"\x04" + bytes(5)
+SETTINGS = b"\x04"
 #: Ray's own names for this machine: it looks for a cluster at the machine's address then, not at the loopback's.
 HERE = ("localhost", "127.0.0.1")
 
@@ -75,9 +78,16 @@ def _probe(ray: Any, address: str) -> None:
     if host in HERE:
         host = ray.util.get_node_ip_address()
     try:
-        socket.create_connection((host, int(port)), timeout=ANSWER).close()
+        with socket.create_connection((host, int(port)), timeout=ANSWER) as tried:
+            tried.settimeout(ANSWER)
+            tried.sendall(GREETING)
+            answer = tried.recv(9)
     except (OSError, OverflowError) as error:
         raise PosattnError(
             f"cluster {address}: nothing answers at {host}:{port} ({error}). Check the address, or start a cluster "
             f"there, {START}."
         ) from None
+    require(
+        answer[3:4] == SETTINGS,
+        f"cluster {address}: what answers there is no Ray cluster. Check the address, or start a cluster, {START}.",
+    )

@@ -94,6 +94,8 @@ def compared(points: Sequence[Point], versus: Versus, *, at: str, measure: str) 
     if not all(0 < value < math.inf for value in (*usual, *other)):
         return f"{where} {named} is {span(usual)}, {than} {span(other)}{on}."
     ratios = [a / b for a, b in zip(usual, other, strict=True)]
+    if span(ratios, times) == "1":
+        return f"{where} {named} is about {than}{on}."
     return f"{where} {named} is {span(ratios, times)} times {than}{on}."
 
 
@@ -127,7 +129,8 @@ def ranked(points: Sequence[Point], *, at: str, measure: str) -> str:
         return f"{where} the {first} {measure} is {said}{verb} {span([p.median for p in worst], written)}."
     ratios = [high.median / low.median for low, high in zip(best, worst, strict=True)]
     verb = "," if len(ordered) == 1 else " is"
-    return f"{where} the {first} {measure} is {said}{verb} {span(ratios, times)} times as high."
+    far = "about as high" if span(ratios, times) == "1" else f"{span(ratios, times)} times as high"
+    return f"{where} the {first} {measure} is {said}{verb} {far}."
 
 
 def _written(x: float) -> str:

@@ -25,6 +25,10 @@ LOOKS = 8
 CHECKED = 1000
 
 
+#: Fields that say which samples a trial is judged by.
+JUDGED = ("data.options", "evaluation", "task_options")
+
+
 @dataclass(frozen=True, kw_only=True)
 class Request:
     """A sweep, checked. `search` is grid, random or optuna, the latter two with a `budget` of settings."""
@@ -60,6 +64,12 @@ class Request:
         """The cases that have one of the fields, with a validation set; every value of every field is tried on them."""
         every = self.study.chosen(self.tasks, self.preset, self.arms)
         check_own(dict.fromkeys(self.space.fields))
+        for path in self.space.fields:
+            require(
+                not path.startswith(JUDGED),
+                f"{path}: it would change the set that settings are judged by, and easier samples would win. Try its "
+                "values one by one, posattn run --set.",
+            )
         each = list(self.space.each())
         for setting in each:
             check_reach(every, setting)
