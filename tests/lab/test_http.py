@@ -39,6 +39,12 @@ def test_files_from_elsewhere_are_not_served(address: str, file: str) -> None:
         urllib.request.urlopen(f"{address}/gradio_api/file={file}", timeout=20)
 
 
+def test_another_hosts_name_is_refused_so_that_no_foreign_page_reads_along(address: str) -> None:
+    asked = urllib.request.Request(f"{address}/config", headers={"Host": "evil.example"})
+    with pytest.raises(urllib.error.HTTPError, match="400"):
+        urllib.request.urlopen(asked, timeout=20)
+
+
 @pytest.mark.parametrize(
     ("answer", "wrong"),
     [

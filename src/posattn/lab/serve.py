@@ -37,6 +37,9 @@ def serve(
             from gradio.themes import Base
         except ImportError:
             raise missing_extra("the lab", "lab") from None
+        from starlette.middleware import Middleware
+        from starlette.middleware.trustedhost import TrustedHostMiddleware
+
         from posattn.lab.embed import STYLE, head
         from posattn.lab.page import build
         from posattn.lab.wiring import Wiring
@@ -53,8 +56,10 @@ def serve(
                 server_name=HOST, server_port=port, inbrowser=browser, share=False, quiet=True, show_error=True,
                 prevent_thread_lock=True, max_file_size=MOST_UPLOAD, ssr_mode=False, footer_links=[], theme=theme,
                 css=STYLE, head=head(), enable_monitoring=False, mcp_server=False, pwa=False,
+                app_kwargs={"middleware": [Middleware(TrustedHostMiddleware, allowed_hosts=[HOST, "localhost"])]},
             )  # fmt: skip
         except OSError as error:
-            raise PosattnError(f"port={port}: {error}. Name another port, or none.") from None
+            said = str(error) if port is None else "it is in use, or not yours to open"
+            raise PosattnError(f"port={port}: {said}. Name another port, or none.") from None
         ready(address)
         page.block_thread()
