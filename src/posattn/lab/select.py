@@ -2,6 +2,9 @@
 
 # ruff: noqa: N803 (the letters of the paper)
 
+from bisect import bisect_left
+from collections.abc import Callable
+
 import numpy as np
 
 from posattn.errors import require
@@ -35,10 +38,19 @@ def select(T: float, q: float, d: float, eta: float, steps: float, *, note: Note
     note("trying more tokens")
     lengths = sorted({round(tokens * 2**power) for power in np.linspace(0, np.log2(FARTHEST), 33)})
     sizes = {"q": subset, "d": width}
-    fixed = [(n, fixed_loss(v, g, T=n, **sizes, trained=tokens)) for n in lengths]
-    stochastic = [(n, float(loss(v, g, T=n, **sizes))) for n in lengths]
+
+    def fixed_at(n: int) -> float:
+        return fixed_loss(v, g, T=n, **sizes, trained=tokens)
+
+    def stochastic_at(n: int) -> float:
+        return float(loss(v, g, T=n, **sizes))
+
+    fixed, stochastic = ([(n, at(n)) for n in lengths] for at in (fixed_at, stochastic_at))
     limit = FAILS * nothing
-    fails = {"fixed": _first_above(fixed, limit), "stochastic": _first_above(stochastic, limit)}
+    fails = {
+        "fixed": _first_above(fixed, limit, fixed_at),
+        "stochastic": _first_above(stochastic, limit, stochastic_at),
+    }
     steps_taken = [(float(s), float(one)) for s, one in zip(run.step, run.loss, strict=True) if s > 0]
     limit_line = [(s, float(asymptote(s, tokens, rate))) for s, _ in steps_taken]
     limit_line = [(s, value) for s, value in limit_line if value < nothing]
@@ -72,8 +84,13 @@ def select(T: float, q: float, d: float, eta: float, steps: float, *, note: Note
     )
 
 
-def _first_above(points: list[tuple[int, float]], limit: float) -> int | None:
-    return next((n for n, value in points if value > limit), None)
+def _first_above(points: list[tuple[int, float]], limit: float, at: Callable[[int], float]) -> int | None:
+    """The first number of tokens at which a loss that grows with it is above a limit, between the points, too."""
+    above = next((place for place, (_, value) in enumerate(points) if value > limit), None)
+    if not above:
+        return None if above is None else points[0][0]
+    between = range(points[above - 1][0] + 1, points[above][0] + 1)
+    return between[bisect_left(between, True, key=lambda n: at(n) > limit)]
 
 
 def _verdict(tokens: int, farthest: int, fails: dict[str, int | None]) -> str:

@@ -72,22 +72,27 @@ def _running() -> str:
     return checked(found)
 
 
+def _is_ray(host: str, port: int) -> bool:
+    """Whether what answers at an address is the directory of a Ray cluster; an OSError where nothing does."""
+    with socket.create_connection((host, port), timeout=ANSWER) as tried:
+        tried.settimeout(ANSWER)
+        tried.sendall(GREETING)
+        return tried.recv(9)[3:4] == SETTINGS
+
+
 def _probe(ray: Any, address: str) -> None:
     host, _, port = address.rpartition(":")
     host = host.strip("[]")
     if host in HERE:
         host = ray.util.get_node_ip_address()
     try:
-        with socket.create_connection((host, int(port)), timeout=ANSWER) as tried:
-            tried.settimeout(ANSWER)
-            tried.sendall(GREETING)
-            answer = tried.recv(9)
+        found = _is_ray(host, int(port))
     except (OSError, OverflowError) as error:
         raise PosattnError(
             f"cluster {address}: nothing answers at {host}:{port} ({error}). Check the address, or start a cluster "
             f"there, {START}."
         ) from None
     require(
-        answer[3:4] == SETTINGS,
+        found,
         f"cluster {address}: what answers there is no Ray cluster. Check the address, or start a cluster, {START}.",
     )
