@@ -30,7 +30,7 @@ def test_eight_heads_have_the_slopes_of_the_paper():
 
 
 def test_sixteen_heads_have_the_square_roots_in_between():
-    assert np.allclose(slopes(16)[:3], [2**-0.5, 2**-1.0, 2**-1.5], rtol=1e-15)
+    np.testing.assert_allclose(slopes(16)[:3], [2**-0.5, 2**-1.0, 2**-1.5], rtol=1e-15)
 
 
 def test_longer_inputs_than_the_model_was_built_for_are_taken():

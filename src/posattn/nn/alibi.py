@@ -37,7 +37,7 @@ def slopes(heads: int) -> Float[Tensor, " heads"]:
     >>> slopes(2)
     tensor([0.0625, 0.0039], dtype=torch.float64)
     """
-    return 2.0 ** (-LEAST * torch.arange(1, heads + 1, dtype=torch.float64) / heads)
+    return torch.tensor([2.0 ** (-LEAST * head / heads) for head in range(1, heads + 1)], dtype=torch.float64)
 
 
 class AlibiAttention(Attention):
