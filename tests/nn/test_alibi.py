@@ -26,7 +26,7 @@ def test_outputs_and_attention_are_those_of_the_formula(length, heads, fade):
 
 def test_eight_heads_have_the_slopes_of_the_paper():
     """Press et al. 2022, section 3: 1/2, 1/4, … 1/256 for eight heads."""
-    assert slopes(8).tolist() == [1 / 2**h for h in range(1, 9)]
+    assert slopes(8) == [1 / 2**h for h in range(1, 9)]
 
 
 def test_sixteen_heads_have_the_square_roots_in_between():

@@ -31,13 +31,13 @@ class Alibi(Numeric):
         return self.embed_dim
 
 
-def slopes(heads: int) -> Float[Tensor, " heads"]:
+def slopes(heads: int) -> list[float]:
     """m_1 … m_H, a geometric sequence.
 
     >>> slopes(2)
-    tensor([0.0625, 0.0039], dtype=torch.float64)
+    [0.0625, 0.00390625]
     """
-    return torch.tensor([2.0 ** (-LEAST * head / heads) for head in range(1, heads + 1)], dtype=torch.float64)
+    return [2.0 ** (-LEAST * head / heads) for head in range(1, heads + 1)]
 
 
 class AlibiAttention(Attention):
@@ -48,7 +48,7 @@ class AlibiAttention(Attention):
     ) -> Float[Tensor, "*batch heads nodes nodes"]:
         node = torch.arange(seen.shape[-2], device=seen.device, dtype=seen.dtype)
         distance = (node[:, None] - node).abs()
-        return super().forward(seen, slopes(self.heads).to(seen)[:, None, None] * distance)
+        return super().forward(seen, torch.stack([slope * distance for slope in slopes(self.heads)]))
 
 
 class AlibiTransformer(NumericModel[Alibi]):
