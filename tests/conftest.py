@@ -91,6 +91,20 @@ def as_users_run_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)
 
 
+@pytest.fixture
+def own_registries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder to work in and import from; what is registered there is forgotten afterwards."""
+    from posattn import tasks
+    from posattn.compile import library
+    from posattn.studies.core import study
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    for registering in (tasks, study):
+        monkeypatch.setattr(registering, "REGISTRY", dict(registering.REGISTRY))
+    monkeypatch.setattr(library, "PROGRAMS", dict(library.PROGRAMS))
+
+
 @pytest.fixture(scope="session")
 def tiny_gpt2(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A random GPT-2 of one layer and width 32, and a tokenizer with a token for every character."""

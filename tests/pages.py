@@ -1,8 +1,10 @@
-"""The blocks of code on a page of Markdown."""
+"""The blocks of code on a page of Markdown, and how they run."""
 
+import doctest
 import re
 from collections.abc import Iterator
-from typing import NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
 
 class Block(NamedTuple):
@@ -27,3 +29,28 @@ def blocks(text: str) -> Iterator[Block]:
             yield Block(language, "\n".join(lines[start + 1 : number]), start + 2, left_out)
             opened = None
     assert opened is None, f"the block that starts in line {opened and opened[2] + 1} never ends"
+
+
+def run_python(page: Path) -> None:
+    """Run the Python of a page from top to bottom, in the folder that a test works in."""
+    names: dict[str, Any] = {"__name__": "__page__"}
+    for block in blocks(page.read_text(encoding="utf-8")):
+        if block.language in ("python", "py", "pycon") and not block.left_out:
+            named = re.match(r"# (\w+\.py)\n", block.code)
+            if named:  # a file of the reader's
+                Path(named[1]).write_text(block.code, encoding="utf-8")
+            execute(block, names, str(page))
+
+
+def execute(block: Block, names: dict[str, Any], where: str) -> None:
+    """Run a block: as an interactive session where it is written as one, and then what it shows must come out."""
+    if ">>>" not in block.code:
+        # Lines before it keep the numbers right in a traceback.
+        exec(compile("\n" * (block.line - 1) + block.code, where, "exec"), names)
+        return
+    session = doctest.DocTestParser().get_doctest(block.code + "\n", names, where, where, block.line - 1)
+    runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS)
+    printed: list[str] = []
+    runner.run(session, out=printed.append, clear_globs=False)
+    assert runner.failures == 0, "".join(printed)
+    names.update(session.globs)

@@ -1,4 +1,4 @@
-"""Every public name is on a page of docs/api, described and in an example; test_readme.py runs the examples."""
+"""Every public name is on a page of docs/api, described and in an example; site/test_pages.py runs the examples."""
 
 import ast
 import re

@@ -1,9 +1,10 @@
 """What README.md and docs/ say is true: their Python runs, their commands parse, what they point at is there.
 
+`make docs` runs the Python of docs/ (`tests/site/test_pages.py`).
+
 A Python block that cannot run here has `<!-- not run: why -->` on the line before it, and is only parsed.
 """
 
-import doctest
 import re
 import shlex
 import textwrap
@@ -15,10 +16,9 @@ from typing import Any
 import pytest
 import typer
 
-from pages import Block, blocks
+from pages import Block, blocks, execute, run_python
 from posattn import cli, studies, tasks
 from posattn.compile import library
-from posattn.studies.core import study
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -27,20 +27,6 @@ GUIDES = [*PAGES, *(ROOT / name for name in ("CONTRIBUTING.md", "CHANGELOG.md"))
 FOLDERS = ("src", "tests", "docs", "benchmarks", "examples", ".ci")
 OF_EVERY_PAGE = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 OF_EVERY_GUIDE = pytest.mark.parametrize("page", GUIDES, ids=lambda page: page.relative_to(ROOT).as_posix())
-
-
-def execute(block: Block, names: dict[str, Any], where: str) -> None:
-    """Run a block: as an interactive session where it is written as one, and then what it shows must come out."""
-    if ">>>" not in block.code:
-        # Lines before it keep the numbers right in a traceback.
-        exec(compile("\n" * (block.line - 1) + block.code, where, "exec"), names)
-        return
-    session = doctest.DocTestParser().get_doctest(block.code + "\n", names, where, where, block.line - 1)
-    runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS)
-    printed: list[str] = []
-    runner.run(session, out=printed.append, clear_globs=False)
-    assert runner.failures == 0, "".join(printed)
-    names.update(session.globs)
 
 
 def commands(text: str) -> Iterator[list[str]]:
@@ -104,21 +90,9 @@ def anchors(text: str) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-@pytest.mark.usefixtures("as_users_run_it")
-@OF_EVERY_PAGE
-def test_python_of_a_page_runs_from_top_to_bottom(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(tmp_path)
-    for registering in (tasks, study):
-        monkeypatch.setattr(registering, "REGISTRY", dict(registering.REGISTRY))
-    monkeypatch.setattr(library, "PROGRAMS", dict(library.PROGRAMS))
-    names: dict[str, Any] = {"__name__": "__page__"}
-    for block in blocks(page.read_text()):
-        if block.language in ("python", "py", "pycon") and not block.left_out:
-            named = re.match(r"# (\w+\.py)\n", block.code)
-            if named:  # a file of the reader's
-                (tmp_path / named[1]).write_text(block.code)
-            execute(block, names, str(page))
+@pytest.mark.usefixtures("as_users_run_it", "own_registries")
+def test_python_of_the_readme_runs_from_top_to_bottom() -> None:
+    run_python(ROOT / "README.md")
 
 
 @OF_EVERY_GUIDE

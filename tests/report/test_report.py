@@ -23,6 +23,8 @@ from posattn.report import answer, figures, table
 from posattn.studies.core import results
 from posattn.train.language import fine_tune as language
 
+pytestmark = pytest.mark.xdist_group("report")  # they share a run
+
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
