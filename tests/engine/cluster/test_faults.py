@@ -133,7 +133,40 @@ def test_the_table_equals_that_of_a_local_run_with_the_same_plan(
     driver.kill()
     pd.testing.assert_frame_equal(rows(tmp_path / "store"), expected)
     assert set(engine.frame(tmp_path / "store")["host"]) != {""}
-    assert "cluster: 3 nodes, 2 CPUs, no GPU; no fleet running, 4 waiting." in driver.said
+    assert "cluster: 3 nodes, 2 CPUs, no GPU; 4 fleets waiting to start." in driver.said
     started = [event["fleet"] for event in driver.events if event["event"] == "start"]
     assert len(started) == 4
     assert all(title.startswith("positional on sum × 2, ") for title in started)  # then the node
+
+
+@pytest.mark.parametrize("what", ["everything", "the head's directory"])
+def test_a_run_whose_cluster_ends_says_so_within_seconds_and_goes_on_with_another(
+    what: str, expected: pd.DataFrame, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    if not request.config.getoption("--moments"):
+        pytest.skip("make test-cluster runs it: it takes some 30 s")
+    out = tmp_path / "store"
+    with cluster(NODES) as made:
+        driver = Driver(made.address, out)
+        driver.wait_for(lambda: driver.steps() >= 0.6 * 4 * STEPS and any(out.glob("*/metrics.json")))
+        before = {path: path.read_bytes() for path in out.glob("*/metrics.json")}
+        began = time.monotonic()
+        if what == "everything":
+            made.shutdown()
+        else:
+            made.head_node.kill_gcs_server(check_alive=False)
+        assert driver.process.wait(30) == 1, driver.told()  # Ray itself takes 60 s, and says that it was killed
+        assert time.monotonic() - began < 20  # 7 to 10 on two quiet cores
+        driver.kill()
+        last = driver.errors[-1]
+        assert last.startswith(f"posattn.errors.PosattnError: the cluster at {made.address} has ended: ")
+        assert "Nothing finished is lost" in last
+        assert "run the same command again" in last
+    with cluster(NODES) as made:
+        driver = Driver(made.address, out)
+        try:
+            driver.finish()
+        finally:
+            driver.kill()
+    assert {path: path.read_bytes() for path in before} == before
+    pd.testing.assert_frame_equal(rows(out), expected)

@@ -61,7 +61,13 @@ class ClusterEngine:
 
     def share(self) -> Share:
         """What every fleet gets of a node."""
-        return share(ask_nodes(self.ray), self.device, self.threads)
+        ray = self.ray
+        try:
+            nodes = ask_nodes(ray)
+        except PosattnError:
+            ray.shutdown()
+            raise
+        return share(nodes, self.device, self.threads)
 
     def capacity(self) -> Capacity:
         return self.share().capacity()

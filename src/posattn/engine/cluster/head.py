@@ -1,6 +1,7 @@
 """Whether a cluster's head node is still there. Threads ask: without it, Ray blocks for a minute and then exits."""
 
 import threading
+from contextlib import suppress
 from typing import Any, Self
 
 from posattn.engine.cluster.connection import is_ray
@@ -64,14 +65,14 @@ class Head:
 
     def _look(self) -> None:
         while not self.over.wait(NODES):
-            if not self.refused and not self.silent:
-                self.nodes = alive(self.ray.nodes())
+            with suppress(PosattnError):  # what it means that the head does not answer is said by `gone`
+                self.nodes = ask_nodes(self.ray)
 
     def close(self) -> None:
-        """Ask no more. A thread may still wait for a head that never answers: it is left behind."""
+        """Ask no more. A thread that waits for a head that never answers is left behind."""
         self.over.set()
-        for thread in self.asking:
-            thread.join(EVERY)
+        while self.asking:
+            self.asking.pop().join(EVERY)
 
     def __enter__(self) -> Self:
         for thread in self.asking:
