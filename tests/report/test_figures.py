@@ -1,5 +1,7 @@
 """Axes of curves are labelled whatever the range."""
 
+from itertools import pairwise
+
 import pytest
 from matplotlib.axes import Axes
 from matplotlib.text import Text
@@ -37,7 +39,7 @@ def test_labels_of_many_values_do_not_touch(most: float) -> None:
     labels = [*panel.xaxis.get_ticklabels(minor=False), *panel.xaxis.get_ticklabels(minor=True)]
     boxes = sorted((one.get_window_extent() for one in inside(labels, panel.get_xlim(), 0)), key=lambda box: box.x0)
     assert len(boxes) >= 2
-    assert all(left.x1 < right.x0 for left, right in zip(boxes, boxes[1:], strict=False))
+    assert all(left.x1 < right.x0 for left, right in pairwise(boxes))
 
 
 def test_drawn_values_have_three_digits_at_most() -> None:

@@ -144,13 +144,12 @@ def test_a_run_whose_cluster_ends_says_so_within_seconds_and_goes_on_with_anothe
     what: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     if not request.config.getoption("--moments"):
-        pytest.skip("make test-cluster runs it: it takes some 30 s")
-    out, steps = tmp_path / "store", 10 * STEPS  # what is left takes longer than it takes to notice
+        pytest.skip("make test-cluster runs it: it starts two clusters")
+    out, steps = tmp_path / "store", 20 * STEPS  # which take longer than it takes to notice
     with cluster(NODES) as made:
         address = made.address
         driver = Driver(address, out, steps=steps)
-        driver.wait_for(lambda: any(out.glob("*/metrics.json")))
-        before = {path: path.read_bytes() for path in out.glob("*/metrics.json")}
+        driver.wait_for(lambda: any(out.glob("checkpoints/*/*.safetensors")))
         began = time.monotonic()
         if what == "everything":
             made.shutdown()
@@ -165,10 +164,6 @@ def test_a_run_whose_cluster_ends_says_so_within_seconds_and_goes_on_with_anothe
         assert "run the same command again" in last
     with cluster(NODES) as made:
         driver = Driver(made.address, out, steps=steps)
-        try:
-            driver.finish()
-        finally:
-            driver.kill()
-    assert {path: path.read_bytes() for path in before} == before
-    assert "going on from step" in driver.said
-    assert set(engine.frame(out)["trial"]) == {trial.id for trial in trials(steps)}
+        driver.wait_for(lambda: "going on from step" in driver.said)
+        driver.kill()
+        assert "going on from step" in driver.said, driver.told()
