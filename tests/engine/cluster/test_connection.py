@@ -113,7 +113,8 @@ def test_an_address_that_ray_takes_for_another_is_shown_as_written(host: str, mo
 
     monkeypatch.setattr(connection.ray_module().util, "get_node_ip_address", lambda: "192.0.2.7")
     monkeypatch.setattr(socket, "create_connection", refuse)
-    expected = f"cluster {host}:6379: nothing answers at 192.0.2.7, which Ray takes {host} for"
+    why = f"Connection refused; Ray takes {host} as 192.0.2.7, this machine's own address"
+    expected = f"cluster {host}:6379: nothing answers there ({why}). Check the address"
     with pytest.raises(PosattnError, match=re.escape(expected)):
         ClusterEngine(f"{host}:6379").capacity()
 

@@ -94,14 +94,11 @@ def is_ray(address: str) -> bool:
 def _check(ray: Any, address: str) -> None:
     host, port = host_and_port(address)
     own = ray.util.get_node_ip_address() if host in HERE else host
-    where = "there" if own == host else f"at {own}, which Ray takes {host} for"
+    looked = "" if own == host else f"; Ray takes {host} as {own}, this machine's own address"
+    mend = f"Check the address, or start a cluster, {START}."
     try:
         found = is_ray(f"{own}:{port}")
     except OSError as error:
-        raise PosattnError(
-            f"cluster {address}: nothing answers {where} ({error}). Check the address, or start a cluster, {START}."
-        ) from None
-    require(
-        found,
-        f"cluster {address}: what answers {where} is no Ray cluster. Check the address, or start a cluster, {START}.",
-    )
+        reason = error.strerror or error
+        raise PosattnError(f"cluster {address}: nothing answers there ({reason}{looked}). {mend}") from None
+    require(found, f"cluster {address}: what answers there is no Ray cluster{looked}. {mend}")

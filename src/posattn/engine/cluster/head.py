@@ -29,7 +29,7 @@ def ask_nodes(ray: Any) -> list[Node]:
     try:
         there = is_ray(address)
     except OSError as error:
-        raise ended(address, f"nothing answers there ({error})") from None
+        raise ended(address, f"nothing answers there ({error.strerror or error})") from None
     if not there:
         raise ended(address, "what answers there is no Ray cluster")
     return alive(ray.nodes())
