@@ -53,12 +53,14 @@ class Machine:
         with socket.create_server(self.place) as server:
             thread = threading.Thread(target=reply)
             thread.start()
-            yield
-            server.shutdown(socket.SHUT_RDWR)
+            try:
+                yield
+            finally:
+                server.shutdown(socket.SHUT_RDWR)  # which ends the thread's waiting
         thread.join()
 
     def wait_for(self, condition: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 10
         while not condition():
             assert time.monotonic() < deadline
             time.sleep(0.002)
