@@ -2,7 +2,7 @@
 # make test-machines  run the tests that depend on arithmetic as other machines would: other instructions, another order
 #                 of summation, one and two threads, a random order
 # make browser    install Chromium and axe where they are missing, then use the lab in that browser
-# make test-cluster   five faults of a Ray cluster on this machine, each at five random moments
+# make test-cluster   five faults of a Ray cluster on this machine, each at five random moments, and clusters that end
 # make docs       build the site from docs/ into build/site, then try its links, tutorials and notebooks
 # make proofs     prove every library program at many lengths, and try to get changed programs and models past the proof
 # make reproduce  set up .venv (once), repeat the paper's main figure in minutes, write the report below runs/

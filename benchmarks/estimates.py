@@ -1,9 +1,14 @@
 """How close are estimates of a replica's memory to what it takes on a GPU?
 
-    python benchmarks/estimates.py
+    PYTHONPATH=src python3 benchmarks/estimates.py
 
-Prints, for models of several sizes, what `posattn.train.fleet.estimate` says and what a fleet of one takes at its peak.
+Prints a row for every kind of model, in MiB: what `posattn.train.fleet.estimate` says of a trial by a paper's protocol,
+what a fleet of one takes at its peak, and their ratio. Needs CUDA and no extra. Kinds that it does not reach within 45
+seconds are named.
 """
+
+import sys
+import time
 
 import torch
 
@@ -13,25 +18,46 @@ from posattn.train.fleet.estimate import estimated_bytes
 from posattn.train.fleet.memory import bytes_per_replica
 
 MIB = 2**20
+SECONDS = 45
+STUDIES = ("ood-scale", "khop-depth", "sts-length", "mixed-type", "length-scale")  # the longest inputs last
 
 
 def trials() -> dict[str, Trial]:
-    found = {}
-    for study in ("ood-scale", "khop-depth", "sts-length", "length-scale", "mixed-type"):
-        for task in studies.get(study).tasks[:2]:
-            for preset in ("quick", "paper"):
-                for case in studies.get(study).cases_of(task, preset):
-                    if isinstance(case.trial, Trial):
-                        found[f"{study} {preset} {task} {case.arm} {case.x}"] = case.trial
+    """By kind of model, the trial that is estimated to take most."""
+    found: dict[str, Trial] = {}
+    for name in STUDIES:
+        study = studies.get(name)
+        for case in study.cases_of(study.tasks[0], "paper"):
+            if isinstance(case.trial, Trial):
+                before = found.get(case.trial.model.kind)
+                if before is None or estimated_bytes([case.trial]) > estimated_bytes([before]):
+                    found[case.trial.model.kind] = case.trial
     return found
 
 
+def row(kind: str, trial: Trial) -> str:
+    said = estimated_bytes([trial]) / MIB
+    try:
+        taken = bytes_per_replica(trial, torch.device("cuda")) / MIB
+    except torch.cuda.OutOfMemoryError:  # one that does not fit says something, too
+        return f"| {kind} | {trial.task} | {said:,.1f} | does not fit | – |"
+    return f"| {kind} | {trial.task} | {said:,.1f} | {taken:,.1f} | {said / taken:.2f} |"
+
+
+def main() -> None:
+    if not torch.cuda.is_available():
+        sys.exit("benchmarks/estimates.py measures a GPU's memory, and torch finds no GPU here.")
+    began, left = time.monotonic(), []
+    print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, MiB\n")
+    print("| model | task | estimate | actual | ratio |\n| --- | --- | --- | --- | --- |")
+    for kind, trial in trials().items():
+        if time.monotonic() - began > SECONDS:
+            left.append(kind)
+        else:
+            print(row(kind, trial), flush=True)
+            torch.cuda.empty_cache()
+    print(f"\n{time.monotonic() - began:.0f} s" + f"; not reached: {', '.join(left)}" * bool(left))
+
+
 if __name__ == "__main__":
-    for name, trial in trials().items():
-        try:
-            taken = bytes_per_replica(trial, torch.device("cuda")) / MIB
-        except Exception as error:  # one that does not fit says something, too
-            print(name, type(error).__name__, str(error)[:80])
-            continue
-        said = estimated_bytes([trial]) / MIB
-        print(f"{name}: estimated {said:.1f} MiB, taken {taken:.1f} MiB, ratio {said / taken:.2f}")
+    main()

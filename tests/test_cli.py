@@ -710,3 +710,14 @@ def test_a_signal_while_fine_tuning_says_what_is_lost(
     assert ended.err.startswith(
         "posattn: stopped while fine-tuning gpt2 on mixed-min, which begins anew next time. Run"
     )
+
+
+def test_run_and_sweep_describe_the_options_that_they_share_alike() -> None:
+    commands: Any = typer.main.get_group(cli.app).commands
+    run, sweep = ({one.name: one for one in commands[name].params} for name in ("run", "sweep"))
+    shared = (run.keys() & sweep.keys()) - {"seeds"}  # whose defaults differ
+    assert {"study", "task", "model", "preset", "option", "device", "cluster", "out"} <= shared
+    for name in shared:
+        one, other = run[name], sweep[name]
+        told = (one.opts, getattr(one, "help", None), one.metavar, one.default)
+        assert told == (other.opts, getattr(other, "help", None), other.metavar, other.default)

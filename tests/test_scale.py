@@ -57,7 +57,66 @@ def test_scripts_parse_and_keep_ray_private(script: Path) -> None:
     assert "set -euo pipefail" in text
     assert "RAY_USAGE_STATS_ENABLED=0" in text
     assert re.search(r"start --head .*--node-ip-address=", text)
-    assert "0.0.0.0" not in text.replace("never 0.0.0.0", "")
+    assert "0.0.0.0" not in text
+
+
+class Slurm:
+    """Commands that stand in for Slurm's and Ray's: each notes how it was called, and `srun` runs what it is given."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.calls = folder / "calls"
+        for name in ("ray", "posattn", "sleep"):
+            self.command(name, "")
+        self.command("scontrol", "printf 'one\\ntwo\\n'")
+        self.command("srun", 'while [[ $1 == --* ]]; do shift; done; exec "$@"')
+
+    def command(self, name: str, does: str) -> None:
+        path = self.folder / name
+        path.write_text(f'#!/bin/bash\necho "{name} $*" >>"{self.calls}"\n{does}\n')
+        path.chmod(0o755)
+
+    def run(self, nodes: int, **variables: str) -> subprocess.CompletedProcess[str]:
+        job = {"SLURM_JOB_NODELIST": "x", "SLURM_JOB_NUM_NODES": str(nodes), "SLURM_CPUS_PER_TASK": "16"}
+        environment = {"PATH": f"{self.folder}:/usr/bin:/bin", **job, **variables}
+        command = ["bash", str(DEPLOY / "slurm.sh"), "run", "ood-scale"]
+        return subprocess.run(command, capture_output=True, text=True, check=False, env=environment, timeout=60)
+
+
+@pytest.mark.parametrize(
+    ("named", "own", "variables", "chosen"),
+    [
+        ("echo '10.1.1.4 STREAM one'", "echo 10.9.9.9", {}, "10.1.1.4"),
+        ("echo '127.0.1.1 STREAM one'", "echo 127.0.1.1 fe80::1 10.1.1.5 172.17.0.1", {}, "10.1.1.5"),
+        ("exit 2", "echo 10.1.1.6 10.2.2.2", {}, "10.1.1.6"),
+        ("echo '10.1.1.4 STREAM one'", "echo 10.9.9.9", {"ADDRESS": "10.3.3.3"}, "10.3.3.3"),
+    ],
+)
+def test_the_slurm_job_gives_every_step_its_cpus_and_ray_an_address_that_others_reach(
+    named: str, own: str, variables: dict[str, str], chosen: str, tmp_path: Path
+) -> None:
+    slurm = Slurm(tmp_path)
+    slurm.command("getent", named)
+    slurm.command("hostname", own)
+    ended = slurm.run(2, **variables)
+    assert ended.returncode == 0, ended.stderr
+    calls = slurm.calls.read_text().splitlines()
+    steps = [call for call in calls if call.startswith("srun")]
+    assert len(steps) >= 3
+    assert all("--cpus-per-task=16" in call for call in steps)
+    assert any(f"ray start --head --block --node-ip-address={chosen} --port=6379" in call for call in steps)
+    assert any(f"--exclude=one ray start --block --address={chosen}:6379" in call for call in steps)
+    assert f"posattn run ood-scale --cluster {chosen}:6379" in calls
+
+
+def test_the_slurm_job_says_when_the_head_has_no_address(tmp_path: Path) -> None:
+    slurm = Slurm(tmp_path)
+    slurm.command("getent", "echo '127.0.1.1 STREAM one'")
+    slurm.command("hostname", "echo 127.0.1.1")
+    ended = slurm.run(1)
+    assert ended.returncode != 0
+    assert "name one, sbatch --export=ALL,ADDRESS=10.0.0.1" in ended.stderr
+    assert "posattn" not in slurm.calls.read_text()
 
 
 #: What KubeRay requires of a RayJob, as far as our file goes.

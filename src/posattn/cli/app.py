@@ -81,6 +81,21 @@ Cluster = Annotated[
         "needs posattn[cluster].",
     ),
 ]
+StudyName = Annotated[str, typer.Argument(help="A study, as in `posattn studies`.")]
+StudyTasks = Annotated[list[str] | None, typer.Option("--task", help="A task of the study; repeatable. Default: all.")]
+StudyModels = Annotated[
+    list[str] | None, typer.Option("--model", help="A model of the study, as in its table; repeatable. Default: all.")
+]
+Preset = Annotated[str, typer.Option(help="smoke (seconds), quick (minutes on a CPU) or paper.")]
+StudyOptions = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--option",
+        metavar="NAME=VALUE",
+        help="An option of the study, with a value that posattn studies --json lists for it; repeatable. As "
+        "gelu=erf (khop-…), query=sum (sts-…), or gpt2=FOLDER, a language model to fine-tune (mixed-type).",
+    ),
+]
 LogTo = Annotated[
     list[str] | None,
     typer.Option(

@@ -20,6 +20,11 @@ from posattn.cli.app import (
     LogTo,
     Out,
     Plugin,
+    Preset,
+    StudyModels,
+    StudyName,
+    StudyOptions,
+    StudyTasks,
     Together,
     app,
     engine_of,
@@ -73,23 +78,14 @@ def list_studies(plugin: Plugin = None, as_json: Json = False) -> None:
 
 @app.command()
 def run(
-    study: Annotated[str, typer.Argument(help="A study, as in `posattn studies`.")],
-    task: Annotated[list[str] | None, typer.Option(help="A task of the study; repeatable. Default: all.")] = None,
-    model: Annotated[
-        list[str] | None, typer.Option(help="A model of the study, as in its table; repeatable. Default: all.")
-    ] = None,
-    preset: Annotated[str, typer.Option(help="smoke (seconds), quick (minutes on a CPU) or paper.")] = "quick",
+    study: StudyName,
+    task: StudyTasks = None,
+    model: StudyModels = None,
+    preset: Preset = "quick",
     seeds: Annotated[
         int | None, typer.Option(help="How many seeds. Default: as many as the preset has.", max=MOST_SEEDS)
     ] = None,
-    option: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME=VALUE",
-            help="An option of the study, with a value that posattn studies --json lists for it; repeatable. As "
-            "gelu=erf (khop-…), query=sum (sts-…), or gpt2=FOLDER, a language model to fine-tune (mixed-type).",
-        ),
-    ] = None,
+    option: StudyOptions = None,
     changes: Changes = None,
     device: Device = "auto",
     cluster: Cluster = None,

@@ -16,6 +16,11 @@ from posattn.cli.app import (
     LogTo,
     Out,
     Plugin,
+    Preset,
+    StudyModels,
+    StudyName,
+    StudyOptions,
+    StudyTasks,
     Together,
     app,
     engine_of,
@@ -31,7 +36,7 @@ from posattn.cli.output import print_table
 
 @app.command()
 def sweep(
-    study: Annotated[str, typer.Argument(help="A study, as in `posattn studies`.")],
+    study: StudyName,
     values: Annotated[
         list[str] | None,
         typer.Option(
@@ -55,15 +60,11 @@ def sweep(
         bool,
         typer.Option("--stop-early", help="Stop fleets that do worse than half of the settings before them."),
     ] = False,
-    task: Annotated[list[str] | None, typer.Option(help="A task of the study; repeatable. Default: all.")] = None,
-    model: Annotated[
-        list[str] | None, typer.Option(help="A model of the study, as in its table; repeatable. Default: all.")
-    ] = None,
-    preset: Annotated[str, typer.Option(help="smoke (seconds), quick (minutes on a CPU) or paper.")] = "quick",
+    task: StudyTasks = None,
+    model: StudyModels = None,
+    preset: Preset = "quick",
     seeds: Annotated[int, typer.Option(help="Seeds of every setting, 2 or more.", max=MOST_SEEDS)] = 3,
-    option: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=VALUE", help="An option of the study; repeatable.")
-    ] = None,
+    option: StudyOptions = None,
     device: Device = "auto",
     cluster: Cluster = None,
     out: Out = "runs",

@@ -10,6 +10,7 @@ from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
+from matplotlib.ticker import LogLocator, NullFormatter, NullLocator
 
 from posattn.studies.core.points import Curve, Picture
 from posattn.studies.core.results import Results
@@ -133,12 +134,17 @@ def _x_axis(picture: Picture, panel: Axes) -> None:
         if not picture.log_x:
             panel.xaxis.set_major_formatter(lambda step, _: f"{step / 1000:g}k" if step >= 1000 else f"{step:g}")
     elif picture.log_x:
-        if len(ticks) <= 6:  # the labels that matplotlib puts between decades run into each other
-            labels = [f"{tick:,.0f}" if tick >= 1 else f"{tick:g}" for tick in ticks]
+        # The labels that matplotlib puts between decades run into each other.
+        if len(ticks) <= 6:
+            labels = [f"{tick:,.0f}" if tick >= 1 else f"{tick:.3g}" for tick in ticks]
             slanted = {"rotation": 30, "ha": "right"} if max(map(len, labels)) > 5 else {}
             panel.set_xticks(ticks, labels, **slanted)
-            panel.minorticks_off()
-    elif len(ticks) <= 8 and all(float(tick).is_integer() for tick in ticks):
+            panel.xaxis.set_minor_locator(NullLocator())
+        elif ticks[-1] < 100 * ticks[0]:
+            panel.xaxis.set_major_locator(LogLocator(subs=(1, 3)))
+            panel.xaxis.set_major_formatter("{x:g}")
+            panel.xaxis.set_minor_formatter(NullFormatter())
+    elif len(ticks) == 1 or (len(ticks) <= 8 and all(float(tick).is_integer() for tick in ticks)):
         panel.set_xticks(ticks)  # nobody has 2.5 layers
 
 

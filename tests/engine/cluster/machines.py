@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from .driver import STEPS
+
 #: Ray takes 127.0.0.1 for the machine's own address; this one it leaves alone.
 ADDRESS = "127.0.0.2"
 NODE: dict[str, Any] = {"node_ip_address": ADDRESS, "object_store_memory": 100_000_000}
@@ -49,11 +51,11 @@ def add_node(made: Any, **resources: Any) -> Any:
 class Driver:
     """A run on the cluster in a process of its own, and what it says."""
 
-    def __init__(self, address: str, out: Path) -> None:
+    def __init__(self, address: str, out: Path, *, steps: int = STEPS) -> None:
         self.full = out.with_name(f"{out.name}-full")
         self.events: list[dict[str, Any]] = []
         self.process = subprocess.Popen(
-            [sys.executable, str(DRIVER), address, str(out), str(self.full)],
+            [sys.executable, str(DRIVER), address, str(out), str(self.full), str(steps)],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

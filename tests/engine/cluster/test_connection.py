@@ -45,7 +45,9 @@ def test_auto_without_a_cluster_says_how_to_start_one(
 def test_an_address_that_does_not_answer_is_an_error_at_once(closed_port: int) -> None:
     engine = ClusterEngine(f"127.0.0.2:{closed_port}")
     began = time.monotonic()
-    with pytest.raises(PosattnError, match=rf"nothing answers at 127\.0\.0\.2:{closed_port}.*Check the address"):
+    with pytest.raises(
+        PosattnError, match=rf"cluster 127\.0\.0\.2:{closed_port}: nothing answers there .*Check the address"
+    ):
         engine.capacity()
     assert time.monotonic() - began < 10
 
@@ -94,6 +96,27 @@ def test_without_the_extra_one_line_says_what_to_install(
 def test_what_is_no_address_is_refused(address: str) -> None:
     with pytest.raises(PosattnError, match=re.escape(f"cluster {address!r}: write auto, or HOST:PORT")):
         connection.checked(address)
+
+
+@pytest.mark.parametrize("port", [0, 65536, 99999])
+def test_a_port_out_of_range_is_refused_before_anything_is_tried(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(PosattnError, match=rf"'10\.0\.0\.1:{port}': port {port} is out of range. Use 1 to 65535"):
+        ClusterEngine(f"10.0.0.1:{port}")
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+def test_an_address_that_ray_takes_for_another_is_shown_as_written(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(address: tuple[str, int], timeout: float) -> None:
+        assert address == ("192.0.2.7", 6379)
+        raise ConnectionRefusedError(111, "Connection refused")
+
+    monkeypatch.setattr(connection.ray_module().util, "get_node_ip_address", lambda: "192.0.2.7")
+    monkeypatch.setattr(socket, "create_connection", refuse)
+    why = f"Connection refused; Ray takes {host} as 192.0.2.7, this machine's own address"
+    expected = f"cluster {host}:6379: nothing answers there ({why}). Check the address"
+    with pytest.raises(PosattnError, match=re.escape(expected)):
+        ClusterEngine(f"{host}:6379").capacity()
 
 
 def test_usage_statistics_are_off_before_ray_is_imported(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -133,7 +133,35 @@ def test_the_table_equals_that_of_a_local_run_with_the_same_plan(
     driver.kill()
     pd.testing.assert_frame_equal(rows(tmp_path / "store"), expected)
     assert set(engine.frame(tmp_path / "store")["host"]) != {""}
-    assert "cluster: 3 nodes, 2 CPUs, no GPU; no fleet running, 4 waiting." in driver.said
+    assert "cluster: 3 nodes, 2 CPUs, no GPU; 4 fleets waiting to start." in driver.said
     started = [event["fleet"] for event in driver.events if event["event"] == "start"]
     assert len(started) == 4
     assert all(title.startswith("positional on sum × 2, ") for title in started)  # then the node
+
+
+@pytest.mark.parametrize("what", ["everything", "the head's directory"])
+def test_a_run_whose_cluster_ends_says_so_within_seconds_and_goes_on_with_another(
+    what: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    if not request.config.getoption("--moments"):
+        pytest.skip("make test-cluster runs it: it starts two clusters")
+    out, steps = tmp_path / "store", 20 * STEPS  # which take longer than it takes to notice
+    with cluster(NODES) as made:
+        address = made.address
+        driver = Driver(address, out, steps=steps)
+        driver.wait_for(lambda: any(out.glob("checkpoints/*/*.safetensors")))
+        if what == "everything":
+            made.shutdown()
+        else:
+            made.head_node.kill_gcs_server(check_alive=False)
+        assert driver.process.wait(30) == 1, driver.told()  # after 7 to 10 s on two quiet cores; Ray itself takes 60 s
+        driver.kill()
+        last = "".join(driver.errors).strip().rpartition("\n")[2]
+        assert last.startswith(f"posattn.errors.PosattnError: the cluster at {address} has ended: ")
+        assert "Nothing finished is lost" in last
+        assert "run the same command again" in last
+    with cluster(NODES) as made:
+        driver = Driver(made.address, out, steps=steps)
+        driver.wait_for(lambda: "going on from step" in driver.said)
+        driver.kill()
+        assert "going on from step" in driver.said, driver.told()

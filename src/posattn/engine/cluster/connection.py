@@ -41,16 +41,27 @@ def checked(address: Any) -> str:
     client = str(address).startswith("ray:")
     hint = " Run posattn on a machine of the cluster; ray:// is not supported." if client else ""
     require(bool(right), f"cluster {address!r}: write auto, or HOST:PORT of the head node, as 10.0.0.1:6379.{hint}")
+    _, port = host_and_port(str(address))
+    require(0 < port < 2**16, f"cluster {address!r}: port {port} is out of range. Use 1 to 65535; Ray's own is 6379.")
     return str(address)
+
+
+def host_and_port(address: str) -> tuple[str, int]:
+    """
+    >>> host_and_port("[::1]:6379")
+    ('::1', 6379)
+    """
+    host, _, port = address.rpartition(":")
+    return host.strip("[]"), int(port)
 
 
 def connect(address: str) -> Any:
     """Ray, connected to the cluster at an address; a connection that this process has to it already is used."""
     ray = ray_module()
-    found = _running() if checked(address) == AUTO else address
     if ray.is_initialized():
         return ray
-    _probe(ray, found)
+    found = _running() if checked(address) == AUTO else address
+    _check(ray, found)
     try:
         ray.init(address=found, log_to_driver=False, configure_logging=False)
     except (ConnectionError, RuntimeError, OSError) as error:
@@ -72,27 +83,22 @@ def _running() -> str:
     return checked(found)
 
 
-def _is_ray(host: str, port: int) -> bool:
+def is_ray(address: str) -> bool:
     """Whether what answers at an address is the directory of a Ray cluster; an OSError where nothing does."""
-    with socket.create_connection((host, port), timeout=ANSWER) as tried:
+    with socket.create_connection(host_and_port(address), timeout=ANSWER) as tried:
         tried.settimeout(ANSWER)
         tried.sendall(GREETING)
         return tried.recv(9)[3:4] == SETTINGS
 
 
-def _probe(ray: Any, address: str) -> None:
-    host, _, port = address.rpartition(":")
-    host = host.strip("[]")
-    if host in HERE:
-        host = ray.util.get_node_ip_address()
+def _check(ray: Any, address: str) -> None:
+    host, port = host_and_port(address)
+    own = ray.util.get_node_ip_address() if host in HERE else host
+    looked = "" if own == host else f"; Ray takes {host} as {own}, this machine's own address"
+    mend = f"Check the address, or start a cluster, {START}."
     try:
-        found = _is_ray(host, int(port))
-    except (OSError, OverflowError) as error:
-        raise PosattnError(
-            f"cluster {address}: nothing answers at {host}:{port} ({error}). Check the address, or start a cluster "
-            f"there, {START}."
-        ) from None
-    require(
-        found,
-        f"cluster {address}: what answers there is no Ray cluster. Check the address, or start a cluster, {START}.",
-    )
+        found = is_ray(f"{own}:{port}")
+    except OSError as error:
+        reason = error.strerror or error
+        raise PosattnError(f"cluster {address}: nothing answers there ({reason}{looked}). {mend}") from None
+    require(found, f"cluster {address}: what answers there is no Ray cluster{looked}. {mend}")

@@ -57,11 +57,13 @@ class Task:
         where, self.node = self.node, None
         self.losses += 1
         if self.losses >= LOSSES:
+            last = "before it began" if where is None else f"on {where}"
             raise PosattnError(
-                f"{self.trials[0].title} was lost {self.losses} times in a row, the last time on {where}: {reason} "
+                f"{self.trials[0].title} was lost {self.losses} times in a row, the last time {last}: {reason} "
                 "Look at Ray's logs there; often the memory was not enough. What was finished is kept."
             )
-        self.reporter.say(f"{self.trials[0].title} was lost with its worker on {where}: it goes on elsewhere.")
+        how = "before it began" if where is None else f"with its worker on {where}"
+        self.reporter.say(f"{self.trials[0].title} was lost {how}: it goes on elsewhere.")
 
     # ---- what a worker tells
 
