@@ -69,6 +69,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             named = f"{item.path.relative_to(here).as_posix()}::{item.name}"
             if named.startswith(NUMERIC) and not named.startswith(NOT_NUMERIC):
                 item.add_marker("numeric")
+    if not config.option.moments:
+        items[:] = [item for item in items if item.get_closest_marker("moments") is None]
     if config.option.shuffle is not None:
         # Modules in a random order, and so the tests within each: what a module's tests share is made once.
         chance = random.Random(config.option.shuffle)

@@ -1,6 +1,7 @@
 """Whatever dies or fills up, at whatever moment: every row comes out, equal to those of a run without a fault.
 
-`make test` tries one fault at one moment, `make test-cluster` all five at five random moments each (--moments 5).
+`make test` tries one fault at one moment, `make test-cluster` all five at five random moments each (--moments 5), and
+tests marked `moments` too.
 """
 
 import random
@@ -125,6 +126,7 @@ def test_every_row_comes_out_whatever_happens(
     assert not list((out / "checkpoints").glob("*"))
 
 
+@pytest.mark.moments
 def test_the_table_equals_that_of_a_local_run_with_the_same_plan(
     machines: Any, expected: pd.DataFrame, tmp_path: Path
 ) -> None:
@@ -139,12 +141,9 @@ def test_the_table_equals_that_of_a_local_run_with_the_same_plan(
     assert all(title.startswith("positional on sum × 2, ") for title in started)  # then the node
 
 
+@pytest.mark.moments
 @pytest.mark.parametrize("what", ["everything", "the head's directory"])
-def test_a_run_whose_cluster_ends_says_so_within_seconds_and_goes_on_with_another(
-    what: str, tmp_path: Path, request: pytest.FixtureRequest
-) -> None:
-    if not request.config.getoption("--moments"):
-        pytest.skip("make test-cluster runs it: it starts two clusters")
+def test_a_run_whose_cluster_ends_says_so_within_seconds_and_goes_on_with_another(what: str, tmp_path: Path) -> None:
     out, steps = tmp_path / "store", 20 * STEPS  # which take longer than it takes to notice
     with cluster(NODES) as made:
         address = made.address

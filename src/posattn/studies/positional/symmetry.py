@@ -41,8 +41,8 @@ class Symmetry(Study):
     cost = {"smoke": "seconds", "quick": "5 min per task, 2 cores", "paper": "10 min, H200, 3 seeds"}
     notes = (
         "“scale” is the model without biases, “scale + shift” the one whose MLP sees differences alone; the published "
-        "losses are those of the positional model. Both take the paper's number of steps, from lr 1e-3 (with shift 4e-3, "
-        "and Adam's β₂ = 0.99) down to 0 by a cosine, after a warm-up of 2 %, with gradients clipped at 1.",
+        "losses are those of the positional model. Both take the paper's number of steps, from lr 1e-3 (with shift "
+        "4e-3, and Adam's β₂ = 0.99) down to 0 by a cosine, after a warm-up of 2 %, with gradients clipped at 1.",
         "Shifted test sets hold numbers in [t − 2, t + 2]. Losses there are those of float32: at t = 1,000 its numbers "
         "lie 6e-5 apart.",
     )
