@@ -1,6 +1,7 @@
 """The k-hop program, interpreted and compiled, against the task's own targets and against a search through the text."""
 
 import itertools
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -52,6 +53,20 @@ def test_three_heads_follow_three_hops_in_thirteen_layers(model):
     assert (sizes.nodes, sizes.layers, sizes.heads) == (99, 13, 3)
     assert (sizes.embed_dim, sizes.mlp_layers, sizes.hidden_dim) == (36, 4, 76)
     assert model.encoding == "parabolic"
+
+
+def test_the_page_of_results_gives_the_sizes(model):
+    page = (Path(__file__).parents[3] / "docs" / "results.md").read_text()
+    section = page.split("### Without training: three hops in 13 layers")[1].split("\n## ")[0]
+    rows = [line for line in section.splitlines() if line.startswith("| ") and line[2].isdigit()]
+    for row in rows:
+        heads, layers, per_hop, state, mlp, weights = (cell.strip(" *") for cell in row.strip("|").split("|"))
+        made = model if heads == "3" else compile(khop(KHOP, heads=int(heads)), domain=LAST_COUNT)
+        sizes = made.model.architecture
+        assert (sizes.heads, sizes.layers, sizes.layers - 1) == (int(heads), int(layers), 3 * int(per_hop))
+        assert (sizes.embed_dim, f"{sizes.mlp_layers - 1} × {sizes.hidden_dim}") == (int(state), mlp)
+        assert sum(weight.numel() for weight in made.model.parameters()) == int(weights.replace(",", ""))
+    assert len(rows) == 3
 
 
 @pytest.mark.parametrize("held_out", [False, True])
