@@ -63,7 +63,7 @@ def test_the_page_of_results_gives_the_sizes(model):
         heads, layers, per_hop, state, mlp, weights = (cell.strip(" *") for cell in row.strip("|").split("|"))
         made = model if heads == "3" else compile(khop(KHOP, heads=int(heads)), domain=LAST_COUNT)
         sizes = made.model.architecture
-        assert (sizes.heads, sizes.layers, sizes.layers - 1) == (int(heads), int(layers), 3 * int(per_hop))
+        assert (sizes.heads, sizes.depth, sizes.depth - 1) == (int(heads), int(layers), 3 * int(per_hop))
         assert (sizes.embed_dim, f"{sizes.mlp_layers - 1} × {sizes.hidden_dim}") == (int(state), mlp)
         assert sum(weight.numel() for weight in made.model.parameters()) == int(weights.replace(",", ""))
     assert len(rows) == 3

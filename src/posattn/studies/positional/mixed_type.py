@@ -46,7 +46,7 @@ class MixedType(Study):
                 task=task,
                 model=language_model,
                 samples=protocol.samples,
-                options=TRAINING,
+                options=dict(TRAINING),
                 test_samples=protocol.test_samples,
                 sets=protocol.test_sets(),
             )

@@ -39,13 +39,13 @@ class MixedProtocol:
         """A validation set like the training data, and unseen labels with values in [0, 5c] for every scale."""
         high = TRAINING["high"]
         beyond = [TestSet(scale_name(c), {"low": 0.0, "high": high * c, "held_out": True}) for c in self.scales]
-        return [TestSet(VALIDATION, TRAINING), *beyond]
+        return [TestSet(VALIDATION, dict(TRAINING)), *beyond]
 
     def trial(self, task: str, model: Architecture) -> Trial:
         return Trial(
             task=task,
             model=model,
-            data=Data(samples=self.samples, batch=self.batch, options=TRAINING),
+            data=Data(samples=self.samples, batch=self.batch, options=dict(TRAINING)),
             optimiser=Optimiser(steps=self.steps, lr=5e-4, schedule=self.schedule, patience=10),
             evaluation=Evaluation(samples=self.test_samples, sets=self.test_sets()),
         )
