@@ -130,6 +130,25 @@ def test_published_variable_length_losses_are_divided_by_eight_but_for_validatio
         assert point.published_median == pytest.approx(statistics.median(runs) / divisor)
 
 
+def test_published_mixed_type_sample_runs_stand_at_their_number_of_samples():
+    """Medians of ten runs each: the fifth and the sixth in the authors' files, averaged."""
+    cases = {(case.arm, case.x): case for case in studies.get("mixed-type-samples").cases("mixed-min", "paper")}
+    for arm, samples, test_set, fifth, sixth in (
+        ("positional", 20_000, "c=3", 0.29788509011, 0.29862198234),
+        ("standard", 50_000, "validation", 0.014697499573, 0.017310265452),
+        ("standard", 100_000, "c=10", 79.281547546, 370.77258301),
+    ):
+        runs = cases[arm, samples].published[test_set]
+        assert len(runs) == 10
+        assert statistics.median(runs) == pytest.approx((fifth + sixth) / 2, rel=1e-9)
+    for task in studies.get("mixed-type-samples").tasks:
+        for case in studies.get("mixed-type-samples").cases(task, "paper"):
+            wanted = 0 if case.arm == "homogeneous" else 10
+            assert {name: len(runs) for name, runs in case.published.items()} == {
+                "validation": wanted, "c=3": wanted, "c=10": wanted,
+            }  # fmt: skip
+
+
 def test_nothing_published_shows_as_a_dash(folder):
     found = smoke("ablation", folder)
     assert all(row[-2:] == ("–", "–") for row in table.cells(found))

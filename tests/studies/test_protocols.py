@@ -110,6 +110,24 @@ def test_mixed_study_follows_the_paper():
     assert sets_of(trial)["c=4"] == {"low": 0, "high": 20, "held_out": True}
 
 
+def test_sample_study_of_the_mixed_type_experiment_fixes_epochs_not_steps():
+    cases = [case for case in paper("mixed-type-samples", "mixed-min") if case.arm == "positional"]
+    assert [case.x for case in cases] == [20_000, 35_000, 50_000, 75_000, 100_000]
+    for case in cases:
+        data, optimiser = case.trial.data, case.trial.optimiser
+        assert (data.samples, data.batch, optimiser.steps) == (case.x, 1000, 2001 * case.x // 1000)
+        assert (optimiser.lr, optimiser.schedule, optimiser.patience) == (5e-4, "plateau", 10)
+        assert [place.group for place in case.placed()] == ["validation", "c=3", "c=10"]
+
+
+@pytest.mark.parametrize("task", ["mixed-min", "mixed-sum", "mixed-multitask"])
+def test_mixed_models_with_50000_samples_are_trained_once_for_both_studies(task):
+    known = {case.arm: case.seeded(3).id for case in paper("mixed-type", task)}
+    shared = {case.arm: case.seeded(3).id for case in paper("mixed-type-samples", task) if case.x == 50_000}
+    assert list(shared) == ["standard", "positional", "homogeneous"]
+    assert shared.items() <= known.items()
+
+
 def test_gpt2_follows_the_paper_and_meets_what_the_others_meet():
     cases = {case.arm: case for case in paper("mixed-type", "mixed-sum")}
     read, other = cases["GPT-2"].trial, cases["positional"].trial

@@ -2,6 +2,7 @@
 
 `positional.csv`: Back de Luca et al., "Positional Attention: Expressivity and Learnability of Algorithmic Computation",
 ICML 2025 (arXiv 2410.01686), columns experiment, task, arch, n, samples, layers_or_width, scale_c, split, run, loss.
+Of the sample study of mixed-type inputs, `mixed_type_sample`, it has validation and the scales 3 and 10.
 
 `khop16.csv`: Sanford, Hsu, Telgarsky, "Transformers, parallel computation, and logarithmic depth", 2024: token error by
 depth and hops, 4 heads.

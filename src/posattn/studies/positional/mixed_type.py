@@ -9,21 +9,14 @@ reads the same samples as text: `gpt2-large` in the paper preset, any causal lan
 `--option gpt2=FOLDER|NAME` in all of them.
 """
 
-from posattn.nn import Architecture, MixedPositional, MixedStandard
 from posattn.studies.core.case import Case
 from posattn.studies.core.choices import Choice, LanguageModel
 from posattn.studies.core.study import Study, register
 from posattn.studies.core.views import Curves
-from posattn.studies.positional.numeric_protocol import AT_SCALE, STANDARD, published_losses, scale_case, scale_name
-from posattn.train import Data, Evaluation, Optimiser, TestSet, Trial
+from posattn.studies.positional.mixed_type_protocol import MODELS, PROTOCOLS, TASKS, TRAINING, UNSEEN
+from posattn.studies.positional.numeric_protocol import AT_SCALE, STANDARD, published_losses, scale_case
 from posattn.train.language.trial import LanguageTrial
-
-RANGE = 5.0
-SETTINGS = {  # samples, batch, steps, test samples, scales
-    "smoke": (32, 16, 4, 8, (1, 2)),
-    "quick": (10_000, 100, 3000, 500, (1, 2, 5, 10)),
-    "paper": (50_000, 1000, 50 * 2001, 1000, tuple(range(1, 11))),
-}
+from posattn.train.runnable import Runnable
 
 GPT2 = "GPT-2"
 AUTO = "auto"  # the preset's own language model
@@ -36,33 +29,15 @@ class MixedType(Study):
     question = "Does positional attention help where text and numbers mix?"
     answers = "Fig. 6"
     view = Curves(axis="scale c", at=AT_SCALE, versus=STANDARD)
-    tasks = ("mixed-min", "mixed-sum", "mixed-multitask")
+    tasks = TASKS
     cost = {"smoke": "seconds", "quick": "30 min per task, 2 cores", "paper": "5 h, H200"}
-    notes = (
-        "Test sets use labels and distractor marks that training never showed; validation uses the training ones. "
-        "“homogeneous” has no biases, but its character embedding does not scale with the numbers, so f(cx) = c·f(x) "
-        "does not hold here.",
-    )
+    notes = (UNSEEN,)
 
     choices = {"gpt2": Choice((AUTO,), LanguageModel(), arms=(GPT2,))}
 
     def cases(self, task: str, preset: str) -> list[Case]:
-        samples, batch, steps, tested, scales = SETTINGS[preset]
-        sets = [TestSet("validation", {"low": 0.0, "high": RANGE})]
-        sets += [TestSet(scale_name(c), {"low": 0.0, "high": RANGE * c, "held_out": True}) for c in scales]
-        models: dict[str, Architecture] = {
-            "standard": MixedStandard(),
-            "positional": MixedPositional(),
-            "homogeneous": MixedPositional(bias=False),
-        }
-        data = Data(samples=samples, batch=batch, options={"low": 0.0, "high": RANGE})
-        schedule = "plateau" if preset == "paper" else "cosine"
-        optimiser = Optimiser(steps=steps, lr=5e-4, schedule=schedule, patience=10)
-        evaluation = Evaluation(samples=tested, sets=sets)
-        trials: dict[str, Trial | LanguageTrial] = {
-            arm: Trial(task=task, model=model, data=data, optimiser=optimiser, evaluation=evaluation)
-            for arm, model in models.items()
-        }
+        protocol = PROTOCOLS[preset]
+        trials: dict[str, Runnable] = {arm: protocol.trial(task, model) for arm, model in MODELS.items()}
         language_model = self.choice("gpt2")
         if language_model == AUTO:
             language_model = OWN[preset]
@@ -70,12 +45,13 @@ class MixedType(Study):
             trials[GPT2] = LanguageTrial(
                 task=task,
                 model=language_model,
-                samples=samples,
-                options={"low": 0.0, "high": RANGE},
-                test_samples=tested,
-                sets=sets,
+                samples=protocol.samples,
+                options=dict(TRAINING),
+                test_samples=protocol.test_samples,
+                sets=protocol.test_sets(),
             )
         names = {GPT2: "gpt2_large_finetuned"}  # in the published table, where they differ from ours
+        scales = protocol.scales
         return [
             scale_case(
                 task, arm, trial, scales, published_losses("mixed_type_scale", task, names.get(arm, arm), scales)

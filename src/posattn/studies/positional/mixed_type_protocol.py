@@ -1,0 +1,62 @@
+"""What the mixed-type studies share: the models, their training, and the test sets.
+
+50,000 samples, batch 1,000, 2,001 epochs, Adam 5e-4 with plateau patience 10 (Back de Luca et al. 2025, section 7 and
+appendix). Training draws values in [0, 5] with 20 labels; test sets draw them in [0, 5c] with 20 others.
+"""
+
+from dataclasses import dataclass
+
+from posattn.nn import Architecture, MixedPositional, MixedStandard
+from posattn.studies.positional.numeric_protocol import SCALES, VALIDATION, scale_name
+from posattn.train import Data, Evaluation, Optimiser, TestSet, Trial
+
+TASKS = ("mixed-min", "mixed-sum", "mixed-multitask")
+TRAINING = {"low": 0.0, "high": 5.0}  # the range of training values
+MODELS: dict[str, Architecture] = {
+    "standard": MixedStandard(),
+    "positional": MixedPositional(),
+    "homogeneous": MixedPositional(bias=False),
+}
+UNSEEN = (
+    "Test sets use labels and distractor marks that training never showed; validation uses the training ones. "
+    "“homogeneous” has no biases, but its character embedding does not scale with the numbers, so f(cx) = c·f(x) "
+    "does not hold here."
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MixedProtocol:
+    """How a mixed-type model is trained and tested."""
+
+    samples: int
+    batch: int
+    steps: int
+    schedule: str
+    scales: tuple[int, ...]
+    test_samples: int
+
+    def test_sets(self) -> list[TestSet]:
+        """A validation set like the training data, and unseen labels with values in [0, 5c] for every scale."""
+        high = TRAINING["high"]
+        beyond = [TestSet(scale_name(c), {"low": 0.0, "high": high * c, "held_out": True}) for c in self.scales]
+        return [TestSet(VALIDATION, dict(TRAINING)), *beyond]
+
+    def trial(self, task: str, model: Architecture) -> Trial:
+        return Trial(
+            task=task,
+            model=model,
+            data=Data(samples=self.samples, batch=self.batch, options=dict(TRAINING)),
+            optimiser=Optimiser(steps=self.steps, lr=5e-4, schedule=self.schedule, patience=10),
+            evaluation=Evaluation(samples=self.test_samples, sets=self.test_sets()),
+        )
+
+
+PROTOCOLS = {
+    "smoke": MixedProtocol(samples=32, batch=16, steps=4, schedule="cosine", scales=(1, 2), test_samples=8),
+    "quick": MixedProtocol(
+        samples=10_000, batch=100, steps=3000, schedule="cosine", scales=(1, 2, 5, 10), test_samples=500
+    ),
+    "paper": MixedProtocol(
+        samples=50_000, batch=1000, steps=50 * 2001, schedule="plateau", scales=SCALES, test_samples=1000
+    ),
+}
