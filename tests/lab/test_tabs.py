@@ -1,6 +1,7 @@
 """Every tab's function, without a page: right inputs, and mistakes that are explained."""
 
 import html
+import math
 import re
 from pathlib import Path
 
@@ -13,8 +14,9 @@ from posattn.compile import library, load
 from posattn.errors import PosattnError
 from posattn.lab import write
 from posattn.lab.attention import attention, uploaded
+from posattn.lab.drawing import Panel, drawn
 from posattn.lab.execute import domain_of, execute
-from posattn.lab.generalise import contestants, generalise
+from posattn.lab.generalise import Contestant, contestants, generalise
 from posattn.lab.runs import runs, studies, study_report
 from posattn.lab.select import select
 from posattn.lab.shown import Page
@@ -107,6 +109,21 @@ def test_generalise_shows_losses_and_one_example_at_the_scale_and_length_asked_f
                re.findall(r'<th scope="row">(input|truth)</th>(.*?)</tr>', page.html)}  # fmt: skip
     assert example["truth"] == np.minimum.accumulate(example["input"]).tolist()
     assert 2 < max(map(abs, example["input"])) <= 20
+
+
+@pytest.mark.parametrize("off", [math.inf, math.nan, 1e15])
+def test_generalise_says_who_diverged_and_does_not_draw_it(monkeypatch: pytest.MonkeyPatch, off: float) -> None:
+    wrong = Contestant(kind="wild", answer=lambda x: x + (off if x.abs().max() > 4 else 0.5), longest=8)
+    right = Contestant(kind="tame", answer=lambda x: x + 0.5, longest=8)
+    monkeypatch.setattr("posattn.lab.generalise.contestants", lambda task: [wrong, right])
+    panels: list[Panel] = []
+    monkeypatch.setattr("posattn.lab.generalise.drawn", lambda *some: panels.extend(some) or drawn(*some))
+    (page,) = generalise("min", 10, 8, 0, note=silent).pages
+    assert cells(page, "wild")[0] == "diverged"
+    assert "Diverged, and not drawn there: wild at c=10, length 8" in text_of(page)
+    scales, _ = panels
+    assert [x for x, _ in scales.curves["tame"]] == [1, 2, 3, 5, 10]
+    assert [x for x, _ in scales.curves["wild"]] == [1, 2]
 
 
 @pytest.mark.parametrize(
