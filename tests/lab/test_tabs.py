@@ -1,6 +1,5 @@
 """Every tab's function, without a page: right inputs, and mistakes that are explained."""
 
-import html
 import math
 import re
 from pathlib import Path
@@ -9,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from posattn import engine, nn, report
+from posattn import nn
 from posattn.compile import library, load
 from posattn.errors import PosattnError
 from posattn.lab import write
@@ -17,31 +16,14 @@ from posattn.lab.attention import attention, uploaded
 from posattn.lab.drawing import Panel, drawn
 from posattn.lab.execute import domain_of, execute
 from posattn.lab.generalise import Contestant, contestants, generalise
-from posattn.lab.runs import runs, studies, study_report
 from posattn.lab.select import select
-from posattn.lab.shown import Page
 from posattn.lab.tabs import FUNCTIONS, catalogue
-from posattn.studies import get
-from posattn.studies.core import results
 from posattn.theory.longer_selection import fixed_loss
 from posattn.theory.selection import loss, trajectory
 
+from .pages import cells, silent, text_of
+
 ZOO = Path(nn.__file__).parents[1] / "zoo" / "weights"
-
-
-def silent(_: str) -> None: ...
-
-
-def text_of(page: Page) -> str:
-    """What a page says, without its tags."""
-    return html.unescape(re.sub(r"<(style|script).*?</\1>|<[^>]+>", " ", page.html, flags=re.DOTALL))
-
-
-def cells(page: Page, row: str) -> list[str]:
-    """The cells of a table's row."""
-    found = re.search(rf'<th scope="row">{row}</th>(.*?)</tr>', page.html)
-    assert found, row
-    return re.findall(r"<td>(.*?)</td>", found[1])
 
 
 # ---- Execute
@@ -247,42 +229,6 @@ def test_a_name_with_a_path_in_it_stays_in_the_folder(tmp_path: Path) -> None:
     saved = write.weights(str(tmp_path), text, 10, note=silent).file
     assert saved is not None
     assert Path(saved).resolve().is_relative_to(tmp_path.resolve())
-
-
-# ---- Runs
-
-
-@pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> str:
-    folder = str(tmp_path_factory.mktemp("lab") / "runs")
-    results.run(get("sts-bound"), preset="smoke", device="cpu", out=folder)
-    return folder
-
-
-def test_runs_lists_what_the_filter_leaves(store: str) -> None:
-    held = engine.listing(engine.Store(store))
-    (everything,) = runs(store, "", note=silent).pages
-    assert f"{len(held)} of {len(held)} trial" in text_of(everything)
-    (nothing,) = runs(store, "nosuch", note=silent).pages
-    assert f"0 of {len(held)} trial" in text_of(nothing)
-
-
-def test_the_report_of_a_study_is_the_one_that_the_command_writes(store: str) -> None:
-    assert studies(store, note=silent) == ["sts-bound"]
-    (page,) = study_report(store, "sts-bound", note=silent).pages
-    written = report.write(results.results("sts-bound", store), store)
-    assert page.html == written.read_text()
-
-
-@pytest.mark.parametrize("wrong", ["../sts-bound", "nosuch", None, ["sts-bound"]])
-def test_only_studies_of_the_store_have_reports(store: str, wrong: str) -> None:
-    with pytest.raises(PosattnError, match="unknown study"):
-        study_report(store, wrong, note=silent)
-
-
-def test_a_store_that_is_not_there_yet_is_explained(tmp_path: Path) -> None:
-    with pytest.raises(PosattnError, match="is not there yet: train something"):
-        runs(str(tmp_path / "none"), "", note=silent)
 
 
 # ---- all

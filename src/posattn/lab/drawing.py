@@ -13,16 +13,14 @@ MARKERS = "os^Dv"
 
 
 class Panel(NamedTuple):
-    """Curves by name, each a list of (x, y); y is on a logarithmic axis, and x where it says so."""
+    """Curves by name, each a list of (x, y), on logarithmic axes."""
 
     title: str
     x: str
     y: str
     curves: Mapping[str, Sequence[tuple[float, float]]]
-    log_x: bool = True
     mark: float | None = None  # an x that is marked
     floor: float = 0.0  # what lies below is drawn there, and says so: the axis is for what is compared
-    ticks: tuple[str, ...] = ()  # names for x = 0, 1, 2 …
 
 
 def drawn(*panels: Panel) -> Figure:
@@ -64,13 +62,10 @@ def _draw(panel: Panel, axes: Axes, names: Sequence[str]) -> None:
             textcoords="offset points",
             fontsize=8,
         )
-    if panel.log_x:
-        axes.set_xscale("log")
-        axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5), numticks=12))
-        axes.xaxis.set_major_formatter(lambda value, _: f"{value:,g}")
-        axes.xaxis.set_minor_formatter(NullFormatter())
-        axes.tick_params(axis="x", labelsize=8)
-    if panel.ticks:
-        axes.set_xticks(range(len(panel.ticks)), panel.ticks, rotation=45, ha="right", fontsize=8)
+    axes.set_xscale("log")
+    axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5), numticks=12))
+    axes.xaxis.set_major_formatter(lambda value, _: f"{value:,g}")
+    axes.xaxis.set_minor_formatter(NullFormatter())
+    axes.tick_params(axis="x", labelsize=8)
     axes.set(title=panel.title, xlabel=panel.x, ylabel=panel.y)
     axes.grid(alpha=0.25)

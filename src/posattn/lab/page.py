@@ -115,7 +115,7 @@ def _write(wiring: Wiring, known: Known, folder: str) -> None:
 
 
 def _runs(wiring: Wiring, store: str, tab: gr.Tab) -> None:
-    gr.Markdown("What lies in the store. Trials that are being trained move by themselves.")
+    gr.Markdown("What lies in the store. Trials that are being trained move on at every checkpoint.")
     last = gr.State("")
     with gr.Row():
         words = gr.Textbox(label="Filter", info="Words: a task, a model, finished, unfinished …", max_lines=1)

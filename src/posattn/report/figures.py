@@ -125,7 +125,8 @@ def _line(curve: Curve, panel: Axes, own: dict[str, Any], *, dotted: bool) -> No
 def _x_axis(picture: Picture, panel: Axes) -> None:
     ticks = picture.ticks
     if picture.tick_labels:
-        panel.set_xticks(ticks, picture.tick_labels)
+        slanted = {"rotation": 30, "ha": "right"} if sum(map(len, picture.tick_labels)) > 30 else {}
+        panel.set_xticks(ticks, picture.tick_labels, **slanted)
         return
     if picture.log_x:
         panel.set_xscale("log")
