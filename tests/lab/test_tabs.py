@@ -208,6 +208,29 @@ def test_write_compiles_watches_proves_and_saves_a_program(tmp_path: Path) -> No
     assert load(saved)(torch.tensor([1.0, 2.0])).tolist() == [1.0, 3.0]
 
 
+DOUBLE = "program double\nlength 2\nround\n  x = x + x"
+SORT, MERGE = str(library.get("sort", 2)), str(library.get("merge", 4))
+LAZY = SORT.replace("x = exchange(x, other, upper=upper0, lower=lower0)", "x = x")
+
+
+@pytest.mark.parametrize(
+    ("text", "numbers", "row", "said"),
+    [
+        (DOUBLE, "1 2", "own steps: 2 4", "no specification, so the answer is compared with the program's own steps."),
+        (DOUBLE, "1 2", "own steps: 2 4", "The answer equals the program's own steps, to the last digit."),
+        (SORT, "5 -3", "exact: -3 5", "what its specification, Sorted, asks for, to the last digit."),
+        (LAZY, "5 -3", "exact: -3 5", "does not do what its specification says: its own steps are off by 8.00e+00."),
+        (MERGE, "3 1 2 5", "own steps: 1 3 2 5", "Merged, does not speak of these numbers"),
+        (MERGE, "1 3 2 5", "exact: 1 2 3 5", "what its specification, Merged, asks for"),
+    ],
+)
+def test_an_answer_says_what_it_is_compared_with(text: str, numbers: str, row: str, said: str) -> None:
+    page, _ = write.watched(text, 100, numbers, note=silent).pages
+    assert said in " ".join(text_of(page).split())
+    name, _, values = row.partition(": ")
+    assert cells(page, name) == values.split()
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [

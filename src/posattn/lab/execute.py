@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -9,6 +10,7 @@ from torch import Tensor
 
 from posattn import tasks, zoo
 from posattn.compile import Compiled, compile, run
+from posattn.compile.expected import expected, speaks_of
 from posattn.compile.learned_program import learned_program
 from posattn.compile.program import Program
 from posattn.compile.show import trace
@@ -24,6 +26,8 @@ from posattn.theory.looped_errors import error_bound
 
 #: Models are compiled for numbers in ± this, unless larger ones were typed.
 DOMAIN = 1000.0
+#: Beside the largest number of an answer, what rounding in float64 may make of it.
+RIGHT = 1e-9
 #: Of the lab's budget, the seconds that each step of a proof may take.
 SECONDS = 2.0
 
@@ -39,15 +43,15 @@ def execute(choice: str, numbers: str, proof: bool = False, *, note: Note) -> Sh
 
 
 def run_program(program: Program, rows: np.ndarray, *, proof: bool, note: Note) -> Shown:
-    """A program compiled and run, beside its interpreter."""
+    """A program compiled and run, beside what its specification asks for, or its own steps."""
     note("compiling")
     made = compile(program, domain=domain_of(rows))
     note("running")
     given = made(torch.from_numpy(rows).float()[None])[0].double().numpy()
-    exact = run(program, rows[None])[0]
+    meant = reference(program, rows)
     sizes = made.model.architecture
     about = f"Compiled, not trained: {counted(sizes.depth, 'layer')}, {sizes.nodes} nodes, inputs in ±{made.domain:g}."
-    pages = [answers(program.name, about, given, exact)]
+    pages = [answers(program.name, [about, *meant.notes], given, meant)]
     pages.append(Page("the trace, round by round", trace.page(program, rows)))
     if proof:
         pages.append(proof_panel(made, note))
@@ -69,7 +73,7 @@ def _trained(task: str, kind: str, words: Sequence[str], *, proof: bool, note: N
         bool(given.isfinite().all()), f"the numbers are too large for a model in {dtype}: the answer is not finite."
     )
     about = f"{kind} model, trained on {task} with eight numbers in [−2, 2]."
-    pages = [answers(f"{task}, {kind}", about, given.numpy(), exact.numpy())]
+    pages = [answers(f"{task}, {kind}", [about], given.numpy(), Reference(exact.numpy()))]
     pages.append(Page("the trace, layer by layer", model_page(model, x, exact=exact[:, 0], title=f"{task}, {kind}")))
     if proof:
         pages.append(_learned_proof(model, len(rows), note))
@@ -81,19 +85,58 @@ def exact_answer(task: str, x: Tensor) -> Tensor:
     return tasks.get(task).target(x[None].double())[0]
 
 
-def answers(name: str, about: str, given: np.ndarray, exact: np.ndarray) -> Page:
-    """The answer beside the exact one, both (nodes, outputs)."""
-    off = np.abs(given - exact)
+class Reference(NamedTuple):
+    """What an answer is compared with (nodes, outputs): what it is, and what has to be said of it."""
+
+    values: np.ndarray
+    row: str = "exact"
+    equal: str = "The answer is exact, to the last digit."
+    largest: str = "Largest error"
+    notes: tuple[str, ...] = ()
+
+
+def reference(program: Program, rows: np.ndarray) -> Reference:
+    """What a program's specification asks for; without one, what its own steps give on numbers in float64."""
+    steps, given = run(program, rows[None])[0], program.specification
+    if given is not None and speaks_of(given, rows):
+        name = f"its specification, {type(given).__name__}"
+        exact = expected(program, rows[None])[0]
+        off = float(np.abs(steps - exact).max())
+        wrong = f"The program does not do what its specification says: its own steps are off by {off:.2e}."
+        return Reference(
+            exact,
+            equal=f"The answer is what {name}, asks for, to the last digit.",
+            largest=f"Largest error, beside what {name}, asks for",
+            notes=(wrong,) if off > RIGHT * max(1.0, float(np.abs(exact).max())) else (),
+        )
+    silent = (
+        "The program has no specification, so the answer is compared with the program's own steps."
+        if given is None
+        else f"The specification, {type(given).__name__}, does not speak of these numbers, so the answer is compared "
+        "with the program's own steps."
+    )
+    return Reference(
+        steps,
+        row="own steps",
+        equal="The answer equals the program's own steps, to the last digit.",
+        largest="Largest difference from the program's own steps",
+        notes=(silent,),
+    )
+
+
+def answers(name: str, about: Sequence[str], given: np.ndarray, meant: Reference) -> Page:
+    """The answer (nodes, outputs) beside what it should be."""
+    off = np.abs(given - meant.values)
     rows = []
     for column in range(given.shape[1]):
         which = f", output {column + 1}" if given.shape[1] > 1 else ""
         rows.append((f"answer{which}", *map(number, given[:, column])))
-        rows.append((f"exact{which}", *map(number, exact[:, column])))
+        rows.append((f"{meant.row}{which}", *map(number, meant.values[:, column])))
         rows.append((f"error{which}", *(f"{value:.1e}" if value else "0" for value in off[:, column])))
     nodes = tuple(str(node) for node in range(len(given)))
-    largest = f"Largest error: {off.max():.2e}." if off.max() else "The answer is exact, to the last digit."
+    largest = f"{meant.largest}: {off.max():.2e}." if off.max() else meant.equal
     table = Table(caption="Answer by node", header=("node", *nodes), rows=tuple(rows))
-    return panel(f"{name} on {counted(len(given), 'number')}", [about, largest], tables=[table])
+    return panel(f"{name} on {counted(len(given), 'number')}", [*about, largest], tables=[table])
 
 
 def proof_panel(made: Compiled, note: Note, *, said: Sequence[str] = ()) -> Page:
