@@ -1,6 +1,5 @@
 """Attention: all layers and heads of a model as maps, and who reads from whom; also for a file that is uploaded."""
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ from posattn.compile import Compiled, compile
 from posattn.compile import load as load_compiled
 from posattn.compile.typed_input import library_input, typed_rows
 from posattn.errors import PosattnError, require
-from posattn.lab.limits import MOST_UPLOAD, typed_words
+from posattn.lab.limits import typed_words, uploaded_path
 from posattn.lab.models import PROGRAM, named
 from posattn.lab.shown import Note, Page, Shown
 from posattn.nn import LoopedPositionalTransformer, NumericModel, load
@@ -48,20 +47,6 @@ def uploaded(folder: str, given: Any, numbers: str, *, note: Note) -> Shown:
     except PosattnError as error:
         raise PosattnError(str(error).replace(upload, name)) from None
     return _of_model(model, name, words, note)
-
-
-def uploaded_path(folder: str, given: Any) -> str:
-    """The path of what Gradio says was uploaded: a file below the folder, and not too large."""
-    path = given.get("path") if isinstance(given, dict) else None
-    require(isinstance(path, str) and bool(path), "there is no file: upload one, as posattn compile writes it.")
-    found = os.path.realpath(str(path).replace("\0", ""))
-    inside = found.startswith(os.path.join(os.path.realpath(folder), "")) and os.path.isfile(found)
-    require(inside, f"'{os.path.basename(found)[:60]}' was not uploaded here: the lab reads no other files.")
-    size = os.path.getsize(found)
-    require(
-        size <= MOST_UPLOAD, f"the file has {size:,} bytes: the lab takes at most {MOST_UPLOAD:,}. Use the commands."
-    )
-    return found
 
 
 def _of_compiled(made: Compiled, note: Note) -> Shown:

@@ -1,6 +1,7 @@
 """What the lab takes from its users, and no more: every reader here gives a value or says what to change."""
 
 import math
+import os
 import re
 from typing import Any
 
@@ -62,6 +63,20 @@ def real(name: str, value: Any, *, least: float, most: float) -> float:
     require(
         math.isfinite(found) and least <= found <= most,
         f"{name}={found:g}: it must be a number from {least:,g} to {most:,g}.",
+    )
+    return found
+
+
+def uploaded_path(folder: str, given: Any) -> str:
+    """The path of what Gradio says was uploaded: a file below the folder, and not too large."""
+    path = given.get("path") if isinstance(given, dict) else None
+    require(isinstance(path, str) and bool(path), "there is no file: upload one, as posattn compile writes it.")
+    found = os.path.realpath(str(path).replace("\0", ""))
+    inside = found.startswith(os.path.join(os.path.realpath(folder), "")) and os.path.isfile(found)
+    require(inside, f"'{os.path.basename(found)[:60]}' was not uploaded here: the lab reads no other files.")
+    size = os.path.getsize(found)
+    require(
+        size <= MOST_UPLOAD, f"the file has {size:,} bytes: the lab takes at most {MOST_UPLOAD:,}. Use the commands."
     )
     return found
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from posattn.errors import PosattnError, missing_extra, require
+from posattn.lab.calls import CheckedCalls, taken
 from posattn.lab.limits import MOST_UPLOAD, whole
 from posattn.lab.work import Jobs
 
@@ -56,7 +57,10 @@ def serve(
                 server_name=HOST, server_port=port, inbrowser=browser, share=False, quiet=True, show_error=True,
                 prevent_thread_lock=True, max_file_size=MOST_UPLOAD, ssr_mode=False, footer_links=[], theme=theme,
                 css=STYLE, head=head(), enable_monitoring=False, mcp_server=False, pwa=False,
-                app_kwargs={"middleware": [Middleware(TrustedHostMiddleware, allowed_hosts=[HOST, "localhost"])]},
+                app_kwargs={"middleware": [
+                    Middleware(TrustedHostMiddleware, allowed_hosts=[HOST, "localhost"]),
+                    Middleware(CheckedCalls, takes=taken(page.fns), folder=folder),
+                ]},
             )  # fmt: skip
         except OSError as error:
             said = str(error) if port is None else "it is in use, or not yours to open"
