@@ -130,6 +130,13 @@ def test_the_best_trained_model_of_a_column_is_marked():
     assert [line.best for line in part.lines] == [{0, 1}, {2}, frozenset()]
 
 
+def test_models_that_are_equal_to_the_digits_shown_are_both_marked():
+    rows = {("sum", arm): {"c=1": (loss,)} for arm, loss in
+            (("standard", 0.1949), ("positional", 0.1904), ("homogeneous", 0.1951))}  # fmt: skip
+    (part,) = compact(made(rows))
+    assert [(line.cells, line.best) for line in part.lines] == [(("0.19",), {0}), (("0.19",), {0}), (("0.2",), set())]
+
+
 def test_published_figures_stand_below_their_model():
     (part,) = compact(made(SUM, published=7.0))
     assert [line.published for line in part.lines] == [False, True, False, False]
@@ -163,10 +170,11 @@ def test_where_the_axis_runs_through_the_cases_columns_are_places_on_it():
     ("most", "kept"), [(2, "a e"), (3, "a c e"), (4, "a b d e"), (5, "a b c d e"), (9, "a b c d e")]
 )
 def test_a_narrow_table_keeps_the_first_and_the_last_column(most, kept):
-    line = Line(head=("t", "m"), cells=tuple("12345"))
+    line = Line(head=("t", "m"), cells=tuple("12345"), best=frozenset({0, 1, 4}))
     part = Compact(names=("task", "model"), columns=tuple("abcde"), lines=(line,)).narrowed(most)
     assert part.columns == tuple(kept.split())
     assert part.lines[0].cells == tuple(str("abcde".index(name) + 1) for name in part.columns)
+    assert {part.columns[place] for place in part.lines[0].best} == {*"abe"} & {*part.columns}
 
 
 # ---- the floor
