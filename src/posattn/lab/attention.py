@@ -10,7 +10,7 @@ from posattn import zoo
 from posattn.compile import Compiled, compile
 from posattn.compile import load as load_compiled
 from posattn.compile.typed_input import library_input, typed_rows
-from posattn.errors import PosattnError, require
+from posattn.errors import PosattnError, counted, require
 from posattn.lab.limits import typed_words, uploaded_path
 from posattn.lab.models import PROGRAM, named
 from posattn.lab.shown import Note, Page, Shown
@@ -83,7 +83,8 @@ def _shown(attention: Tensor, name: str, *, step: str) -> Shown:
 def _check_size(layers: int, heads: int, nodes: int) -> None:
     require(
         layers * heads <= MOST_MAPS and nodes <= MOST_NODES,
-        f"the model has {layers * heads} maps of {nodes} nodes: the lab shows at most {MOST_MAPS} of {MOST_NODES}.",
+        f"the model has {counted(layers * heads, 'map')} of {counted(nodes, 'node')}: the lab shows at most "
+        f"{MOST_MAPS} of {MOST_NODES}.",
     )
 
 

@@ -50,7 +50,8 @@ def run_program(program: Program, rows: np.ndarray, *, proof: bool, note: Note) 
     given = made(torch.from_numpy(rows).float()[None])[0].double().numpy()
     meant = reference(program, rows)
     sizes = made.model.architecture
-    about = f"Compiled, not trained: {counted(sizes.depth, 'layer')}, {sizes.nodes} nodes, inputs in ±{made.domain:g}."
+    layers, nodes = counted(sizes.depth, "layer"), counted(sizes.nodes, "node")
+    about = f"Compiled, not trained: {layers}, {nodes}, inputs in ±{made.domain:g}."
     pages = [answers(program.name, [about, *meant.notes], given, meant)]
     pages.append(Page("the trace, round by round", trace.page(program, rows)))
     if proof:
@@ -157,8 +158,8 @@ def _learned_proof(model: object, length: int, note: Note) -> Page:
     note("reading off what was learned")
     program, bound = learned_program(model, length), error_bound(model, length, rounding=True)
     said = (
-        f"This model has learned the program '{program.name}'. For every input of {length} numbers its answer is off "
-        f"by at most {bound.value:.2e} · {bound.of}, rounding included. What follows is proved of the program."
+        f"This model has learned the program '{program.name}'. For every input of {counted(length, 'number')} its "
+        f"answer is off by at most {bound.value:.2e} · {bound.of}, rounding included. What follows is proved of the program."
     )
     return proof_panel(compile(program), note, said=[said])
 

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from posattn import report
 from posattn.checks import choice
 from posattn.engine import Held, Store, listing
-from posattn.errors import PosattnError, counted, require
+from posattn.errors import PosattnError, plural, require
 from posattn.lab.panels import Table, panel
 from posattn.lab.shown import Note, Page, Shown
 from posattn.report import figures
@@ -30,7 +30,7 @@ def runs(store: str, words: str | None, *, note: Note) -> Shown:
     held = _listed(store)
     asked = str(words or "").lower().split()[:20]
     found = [one for one in held if all(word in " ".join(_row(one)).lower() for word in asked)]
-    said = f"{len(found):,} of {counted(len(held), 'trial')} below '{Path(store).name}'."
+    said = f"{len(found):,} of {len(held):,} {plural(len(held), 'trial')} below '{Path(store).name}'."
     shown = found[:MOST_ROWS]
     notes = (
         [f"The first {MOST_ROWS} are shown: filter by task, model, seed or state."] if len(found) > MOST_ROWS else []

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from posattn.errors import require
+from posattn.errors import plural, require
 from posattn.lab.drawing import Panel, drawn
 from posattn.lab.limits import MOST_LENGTH, real, whole
 from posattn.lab.panels import Table, panel
@@ -60,6 +60,7 @@ def select(T: float, q: float, d: float, eta: float, steps: float, *, note: Note
             "More tokens", "tokens", "loss", {"fixed encoding": fixed, "stochastic encoding": stochastic}, mark=tokens
         ),
     )
+    taken = f"{count:,} {plural(count, 'step')}"
     rows = tuple(
         (f"{n:,}", f"{a:.3g}", f"{b:.3g}") for (n, a), (_, b) in list(zip(fixed, stochastic, strict=True))[::4]
     )
@@ -68,7 +69,7 @@ def select(T: float, q: float, d: float, eta: float, steps: float, *, note: Note
             panel(
                 f"{subset} of {tokens:,} tokens",
                 [
-                    f"After {count:,} steps the loss is {run.loss[-1]:.3g}; answering 0 loses {nothing:.3g}.",
+                    f"After {taken} the loss is {run.loss[-1]:.3g}; answering 0 loses {nothing:.3g}.",
                     _verdict(tokens, lengths[-1], fails),
                 ],
                 pictures=[("Loss by step, and by the number of tokens after the last step.", figure)],

@@ -1,5 +1,6 @@
 """A study's report as one HTML page."""
 
+from posattn.errors import counted
 from posattn.html import csv, png, render
 from posattn.report import table
 from posattn.report.answer import answer, caveats
@@ -11,6 +12,7 @@ Captioned = tuple[str, bytes]
 
 def page(results: Results, curves: Captioned, maps: list[Captioned], learned: list[Captioned]) -> str:
     """The report of a study. Pictures are (caption, PNG): curves, maps, and what the models have learned."""
+    every = table.every(results)
     return render(
         "report.html",
         study=results.study,
@@ -25,7 +27,8 @@ def page(results: Results, curves: Captioned, maps: list[Captioned], learned: li
         compact=compact(results),
         axis=results.study.view.axis if results.study.view.across == "x" else None,
         measure=results.study.view.measure,
-        every=table.every(results),
+        every=every,
+        rows=counted(len(every[1]), "row"),
         csv=csv(table.csv(results)),
         file=f"{results.record.name}.csv",
         notes=table.footnotes(results),

@@ -9,6 +9,7 @@ from typing import Any
 
 from posattn import checks
 from posattn.engine import Store
+from posattn.errors import counted
 from posattn.files import make_folder, write_whole
 from posattn.html import png, render
 from posattn.report.figures import FORMATS, panels, rendered
@@ -84,12 +85,15 @@ def notes(sweep: Sweep) -> list[str]:
     request = sweep.request
     found = [
         f"Command: {request.command}",
-        f"Each setting is judged by the median over {request.seeds} seeds of its loss on the set “validation” after "
-        "the last step; test sets have no part in it, and no seed is left out.",
+        f"Each setting is judged by the median over {counted(request.seeds, 'seed')} of its loss on the set "
+        "“validation” after the last step; test sets have no part in it, and no seed is left out.",
     ]
     stopped = sum(one.stopped is not None for one in sweep.tried)
     if stopped:
-        found.append(f"{stopped} of {len(sweep.tried)} settings were stopped early; none of them can be the best.")
+        verb = "was" if stopped == 1 else "were"
+        found.append(
+            f"{stopped} of {counted(len(sweep.tried), 'setting')} {verb} stopped early and cannot be the best."
+        )
     left = {case.arm for case in request.study.chosen(request.tasks, request.preset, request.arms)}
     left -= {case.arm for case in sweep.cases}
     if left:

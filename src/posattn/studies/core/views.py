@@ -27,7 +27,7 @@ class View(ABC):
     """A way to show a study. `axis` is what x is, `measure` what its scores are called.
 
     `versus` names the two arms that the study's answer compares, and `at` says where: {x} is the place on the axis,
-    {times} the same in words, as “ten times ”, {test_set} the test set.
+    {times} the same in words, as “ten times ”, {s} an s unless it is 1, {test_set} the test set.
     """
 
     axis: str
@@ -221,7 +221,7 @@ class ThroughTraining(View):
 
     panels: Callable[[str], tuple[Panel, ...]]
     axis: str = "steps"
-    at: str = "After {x} steps"
+    at: str = "After {x} step{s}"
     column: ClassVar[str] = "score"
     across: ClassVar[str] = "test set"
     weight_maps: ClassVar[bool] = True
