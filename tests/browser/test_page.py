@@ -142,7 +142,9 @@ def training(store: Path) -> Iterator[None]:
 
 def test_a_run_in_progress_moves(page: Page, training: None) -> None:
     page.get_by_role("tab", name="Runs").click()
-    cell = page.locator("iframe.page:visible").first.content_frame.get_by_text(re.compile(r"^unfinished; as of the last checkpoint, step [1-9]"))
+    cell = page.locator("iframe.page:visible").first.content_frame.get_by_text(
+        re.compile(r"^unfinished; as of the last checkpoint, step [1-9]")
+    )
     expect(cell).to_be_visible(timeout=60_000)
     before = cell.inner_text()
     assert re.fullmatch(r"unfinished; as of the last checkpoint, step [\d,]+ of 1,000,000 \(\d+%\)", before)

@@ -42,7 +42,7 @@ def scales(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 def test_runs_draws_test_sets_alone_with_what_is_compiled_as_a_floor(scales: str) -> None:
     held = engine.listing(engine.Store(scales))
-    (axes,) = runs_of.drawn(scales, held).axes
+    (axes,) = runs_of.drawn(scales, held, caption="losses").wide.axes
     assert [label.get_text() for label in axes.get_xticklabels()] == ["validation", "c=1", "c=3"]
     assert sorted(str(line.get_label()).split()[0] for line in axes.get_lines()) == ["positional", "standard"]
     (floor,) = [text.get_text() for text in axes.texts]
@@ -61,7 +61,7 @@ def test_runs_draws_losses_by_step_where_they_were_measured(tmp_path: Path) -> N
         evaluation=Evaluation(samples=4, sets={"c=1": {}}, every=2),
     )
     engine.run([trial], out=tmp_path, device="cpu", reporter=engine.Lines())
-    steps, _ = runs_of.drawn(str(tmp_path), engine.listing(engine.Store(tmp_path))).axes
+    steps, _ = runs_of.drawn(str(tmp_path), engine.listing(engine.Store(tmp_path)), caption="losses").wide.axes
     (line,) = steps.get_lines()
     assert (steps.get_title(), np.array(line.get_xdata()).tolist()) == ("Loss on c=1 by step", [0, 2, 4])
 

@@ -99,7 +99,7 @@ def test_generalise_says_who_diverged_and_does_not_draw_it(monkeypatch: pytest.M
     right = Contestant(kind="tame", answer=lambda x: x + 0.5, longest=8)
     monkeypatch.setattr("posattn.lab.generalise.contestants", lambda task: [wrong, right])
     panels: list[Panel] = []
-    monkeypatch.setattr("posattn.lab.generalise.drawn", lambda *some: panels.extend(some) or drawn(*some))
+    monkeypatch.setattr("posattn.lab.generalise.drawn", lambda said, *some: panels.extend(some) or drawn(said, *some))
     (page,) = generalise("min", 10, 8, 0, note=silent).pages
     assert cells(page, "wild")[0] == "diverged"
     assert "Diverged, and not drawn there: wild at c=10, length 8" in text_of(page)

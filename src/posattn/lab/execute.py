@@ -159,7 +159,8 @@ def _learned_proof(model: object, length: int, note: Note) -> Page:
     program, bound = learned_program(model, length), error_bound(model, length, rounding=True)
     said = (
         f"This model has learned the program '{program.name}'. For every input of {counted(length, 'number')} its "
-        f"answer is off by at most {bound.value:.2e} · {bound.of}, rounding included. What follows is proved of the program."
+        f"answer is off by at most {bound.value:.2e} · {bound.of}, rounding included. What follows is proved of the "
+        "program."
     )
     return proof_panel(compile(program), note, said=[said])
 

@@ -60,6 +60,7 @@ def generalise(task: str, scale: float, length: float, seed: float = 0, *, note:
     wanted = list(dict.fromkeys([(c, n), *((c, m) for m in lengths), *((s, n) for s in scales)]))
     losses = _measured(task, wanted, models, generator, note=note, end=end)
     figure = drawn(
+        "Loss of every model, where it takes so many numbers.",
         Panel(
             f"Over scales, length {n:,}",
             "c: numbers in ±2c",
@@ -79,7 +80,7 @@ def generalise(task: str, scale: float, length: float, seed: float = 0, *, note:
     page = panel(
         f"{task}: c = {c}, length {n:,}",
         tables=[Table(caption=caption, header=("model", "loss"), rows=rows), example],
-        pictures=[("Loss of every model, where it takes so many numbers.", figure)],
+        pictures=[figure],
         notes=notes,
     )
     return Shown((page,))

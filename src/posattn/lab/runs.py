@@ -6,13 +6,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from matplotlib.figure import Figure
-
 from posattn import report
 from posattn.checks import choice
 from posattn.engine import Held, Store, listing
 from posattn.errors import PosattnError, plural, require
-from posattn.lab.panels import Table, panel
+from posattn.lab.panels import Drawn, Table, panel
 from posattn.lab.shown import Note, Page, Shown
 from posattn.report import figures
 from posattn.studies.core import record, results
@@ -40,7 +38,7 @@ def runs(store: str, words: str | None, *, note: Note) -> Shown:
     )
     note("drawing")
     finished = [one for one in shown if one.finished and any(loss is not None for loss in one.losses.values())]
-    pictures = [(_caption(finished), drawn(store, finished[:MOST_CURVES]))] if finished else []
+    pictures = [drawn(store, finished[:MOST_CURVES], caption=_caption(finished))] if finished else []
     return Shown((panel("Runs", [said], tables=[table], pictures=pictures, notes=notes),))
 
 
@@ -89,9 +87,9 @@ def _progress(one: Held) -> str:
     return f"unfinished; as of the last checkpoint, step {one.step:,}{share}"
 
 
-def drawn(store: str, finished: list[Held]) -> Figure:
+def drawn(store: str, finished: list[Held], *, caption: str) -> Drawn:
     """Losses by step, of trials that were evaluated at several, and by test set, as reports draw them."""
-    labels = {one.trial: f"{one.model} on {one.task}, seed {one.seed} ({one.trial[:6]})" for one in finished}
+    labels = _labels(finished)
     every = list(dict.fromkeys(name for one in finished for name in one.losses))
     names = [name for name in every if name != TRAINING] or every
     rows = Store(store).rows(set(labels))
@@ -108,7 +106,16 @@ def drawn(store: str, finished: list[Held]) -> Figure:
     if followed:
         pictures.insert(0, _picture(f"Loss on {names[0]} by step", followed))
     computed = {labels[one.trial] for one in finished if not one.trained}
-    return figures.panels(pictures, list(labels.values()), dotted=computed if len(computed) < len(labels) else ())
+    dotted = computed if len(computed) < len(labels) else set[str]()
+    wide, narrow = (figures.panels(pictures, list(labels.values()), dotted=dotted, narrow=n) for n in (False, True))
+    return Drawn(caption, wide, narrow)
+
+
+def _labels(finished: list[Held]) -> dict[str, str]:
+    """What the trials are, by id; where two are alike, with the beginning of the id."""
+    found = {one.trial: f"{one.model} on {one.task}, seed {one.seed}" for one in finished}
+    alike = Counter(found.values())
+    return {trial: label if alike[label] == 1 else f"{label} ({trial[:6]})" for trial, label in found.items()}
 
 
 def _point(label: str, x: float, loss: float | None) -> Point:

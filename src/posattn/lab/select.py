@@ -55,6 +55,7 @@ def select(T: float, q: float, d: float, eta: float, steps: float, *, note: Note
     limit_line = [(s, float(asymptote(s, tokens, rate))) for s, _ in steps_taken]
     limit_line = [(s, value) for s, value in limit_line if value < nothing]
     figure = drawn(
+        "Loss by step, and by the number of tokens after the last step.",
         Panel("Descent", "step", "loss", {"closed form": steps_taken, "limit: (T − 1)/(4ηt)": limit_line}),
         Panel(
             "More tokens", "tokens", "loss", {"fixed encoding": fixed, "stochastic encoding": stochastic}, mark=tokens
@@ -72,7 +73,7 @@ def select(T: float, q: float, d: float, eta: float, steps: float, *, note: Note
                     f"After {taken} the loss is {run.loss[-1]:.3g}; answering 0 loses {nothing:.3g}.",
                     _verdict(tokens, lengths[-1], fails),
                 ],
-                pictures=[("Loss by step, and by the number of tokens after the last step.", figure)],
+                pictures=[figure],
                 tables=[Table(caption="Loss by tokens", header=("tokens", "fixed", "stochastic"), rows=rows)],
                 notes=[
                     "Closed form of gradient descent on the population loss with one-hot positions, κ = ½.",

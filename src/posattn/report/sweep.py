@@ -11,7 +11,7 @@ from posattn import checks
 from posattn.engine import Store
 from posattn.errors import counted
 from posattn.files import make_folder, write_whole
-from posattn.html import png, render
+from posattn.html import picture, render
 from posattn.report.figures import FORMATS, panels, rendered
 from posattn.report.table import IN_MARKDOWN
 from posattn.studies.core.case import Case
@@ -29,7 +29,8 @@ def write_sweep(sweep: Sweep, out: str | os.PathLike[str] = "runs") -> Path:
     checks.instance("sweep", sweep, Sweep, fix="pass what posattn.studies.sweep.sweep gives")
     folder = Store(out).folder / "reports" / sweep.request.name
     make_folder(folder)
-    figure = panels(pictures(sweep), list(dict.fromkeys(named(case.arm, case.x) for case in sweep.cases)))
+    shown, arms = pictures(sweep), list(dict.fromkeys(named(case.arm, case.x) for case in sweep.cases))
+    figure, narrow = panels(shown, arms), panels(shown, arms, narrow=True)
     drawn = {kind: rendered(figure, kind) for kind in FORMATS}
     for kind, content in drawn.items():
         write_whole(folder / f"curves.{kind}", content)
@@ -39,7 +40,7 @@ def write_sweep(sweep: Sweep, out: str | os.PathLike[str] = "runs") -> Path:
         "sweep.html",
         study=sweep.request.study,
         preset=sweep.request.preset,
-        curves={"caption": CAPTION, "source": png(drawn["png"])},
+        curves=picture(CAPTION, drawn["png"], narrow=rendered(narrow, "png")),
         header=header(sweep),
         best=best_cells(sweep),
         rows=cells(sweep),
