@@ -12,7 +12,7 @@ from posattn.compile import load as load_compiled
 from posattn.compile.typed_input import library_input, typed_rows
 from posattn.errors import PosattnError, counted, require
 from posattn.lab.limits import typed_words, uploaded_path
-from posattn.lab.models import PROGRAM, named
+from posattn.lab.models import PROGRAM, check_count, named
 from posattn.lab.shown import Note, Page, Shown
 from posattn.nn import LoopedPositionalTransformer, NumericModel, load
 from posattn.nn.weights import check_finite_weights, read_header
@@ -65,6 +65,7 @@ def _of_model(model: Any, name: str, words: list[str], note: Note) -> Shown:
     check_finite_weights(f"'{name}'", model.weights())
     x = torch.tensor(typed_rows(words), dtype=next(model.parameters()).dtype)
     require(x.shape[1] == 1, f"the values {' '.join(words)}: a trained model takes one number per node.")
+    check_count(model, name, len(x))
     if not isinstance(model, LoopedPositionalTransformer):
         _check_size(len(model.layers), model.architecture.heads, model.architecture.nodes)
     note("running")

@@ -17,7 +17,7 @@ from posattn.compile.show import trace
 from posattn.compile.typed_input import library_input, typed_rows
 from posattn.errors import counted, require
 from posattn.lab.limits import typed_words
-from posattn.lab.models import PROGRAM, named
+from posattn.lab.models import PROGRAM, check_count, named
 from posattn.lab.panels import Table, number, panel
 from posattn.lab.shown import Note, Page, Shown
 from posattn.nn import LoopedPositionalTransformer
@@ -26,6 +26,8 @@ from posattn.theory.looped_errors import error_bound
 
 #: Models are compiled for numbers in ± this, unless larger ones were typed.
 DOMAIN = 1000.0
+#: float32 holds sums of as many numbers as may be typed, of this size.
+MOST_DOMAIN = 1e30
 #: Beside the largest number of an answer, what rounding in float64 may make of it.
 RIGHT = 1e-9
 #: Of the lab's budget, the seconds that each step of a proof may take.
@@ -64,14 +66,16 @@ def _trained(task: str, kind: str, words: Sequence[str], *, proof: bool, note: N
     require(len(rows[0]) == 1, f"the values {' '.join(words)}: a model for '{task}' takes one number per node.")
     note("loading the model")
     model = zoo.load(task, kind)
+    check_count(model, f"{task}, {kind}", len(rows))
     dtype = next(model.parameters()).dtype
     x = torch.tensor(rows, dtype=dtype)
     exact = exact_answer(task, x)
     note("running")
     with torch.no_grad():
         given = model(x[None])[0].double()
+    width = str(dtype).removeprefix("torch.")
     require(
-        bool(given.isfinite().all()), f"the numbers are too large for a model in {dtype}: the answer is not finite."
+        bool(given.isfinite().all()), f"the numbers are too large for a model in {width}: its answer is not finite."
     )
     about = f"{kind} model, trained on {task} with eight numbers in [−2, 2]."
     pages = [answers(f"{task}, {kind}", [about], given.numpy(), Reference(exact.numpy()))]
@@ -168,4 +172,7 @@ def _learned_proof(model: object, length: int, note: Note) -> Page:
 def domain_of(rows: np.ndarray) -> float:
     """± what a model is compiled for: the usual, or the next power of ten where larger numbers were typed."""
     largest = float(np.abs(rows).max())
+    require(
+        largest <= MOST_DOMAIN, f"{largest:g} is too large for a compiled program: type numbers in ±{MOST_DOMAIN:g}."
+    )
     return DOMAIN if largest <= DOMAIN else 10.0 ** math.ceil(math.log10(largest))

@@ -50,7 +50,7 @@ def program_text(text: Any) -> str:
 def whole(name: str, value: Any, *, least: int, most: int) -> int:
     """A whole number from a slider or a field."""
     found = real(name, value, least=least, most=most)
-    require(found.is_integer(), f"{name}={value}: it must be a whole number.")
+    require(found.is_integer(), f"{name}: {value} is not a whole number.")
     return int(found)
 
 
@@ -59,10 +59,10 @@ def real(name: str, value: Any, *, least: float, most: float) -> float:
     try:
         found = float(value)
     except (TypeError, ValueError, OverflowError):
-        raise PosattnError(f"{name}={value!r:.40}: it must be a number from {least:,g} to {most:,g}.") from None
+        raise PosattnError(f"{name}: {_shown(value)} is not a number. Give one from {least:,g} to {most:,g}.") from None
     require(
         math.isfinite(found) and least <= found <= most,
-        f"{name}={found:g}: it must be a number from {least:,g} to {most:,g}.",
+        f"{name}: {found:g} is out of range. Give a number from {least:,g} to {most:,g}.",
     )
     return found
 
@@ -82,5 +82,9 @@ def uploaded_path(folder: str, given: Any) -> str:
 
 
 def _text(name: str, text: Any) -> str:
-    require(isinstance(text, str), f"{name}: {text!r:.40} is not text. Type it in.")
+    require(isinstance(text, str), f"{name}: {_shown(text)} is not text. Type it in.")
     return text
+
+
+def _shown(value: Any) -> str:
+    return "nothing" if value is None else f"{value!r:.40}"

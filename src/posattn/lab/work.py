@@ -19,6 +19,7 @@ from multiprocessing.process import BaseProcess
 from typing import Any, NamedTuple
 
 from posattn.errors import PosattnError
+from posattn.lab.plain import plain
 from posattn.lab.shown import Page, Shown
 
 #: Seconds that one job may take.
@@ -180,7 +181,7 @@ def _work(there: Connection, name: str, inputs: tuple[Any, ...]) -> None:
     try:
         send(found=FUNCTIONS[name](*inputs, note=lambda text: send(note=text)))
     except PosattnError as error:
-        send(explanation=str(error))
+        send(explanation=plain(str(error)))
     except RecursionError:
         send(explanation="Something is nested too deeply. Name parts of an expression: let part = …")
     except (MemoryError, RuntimeError) as error:
