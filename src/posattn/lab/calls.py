@@ -55,7 +55,8 @@ class CheckedCalls:
         except (ValueError, RecursionError):
             raise PosattnError(f"the call is not JSON: {HOW}.") from None
         given = said.get("data") if isinstance(said, dict) else None
-        require(isinstance(given, list), f"the call has no list of values: {HOW}.")
+        if not isinstance(given, list):
+            raise PosattnError(f"the call has no list of values: {HOW}.")
         number = said.get("fn_index") if by_number else None
         called = name if number is None else number
         if not isinstance(called, str | int) or called not in self.takes:
