@@ -163,6 +163,13 @@ def test_with_all_tokens_selected_a_loss_of_a_tenth_is_passed_at_72_of_64() -> N
     assert "At 72 tokens a fixed encoding fails; a stochastic one fails at 72." in text_of(page)
 
 
+def test_one_of_something_is_called_so() -> None:
+    (page,) = select(4, 1, 1, 1.0, 1, note=silent).pages
+    assert "After 1 step the loss" in text_of(page)
+    (page,) = write.compiled("program a\nlength 1\nround\n  x = x + x", 10, note=silent).pages
+    assert "a: 1 node, 1 layer" in text_of(page)
+
+
 def test_select_names_the_first_lengths_that_fail() -> None:
     (page,) = select(50, 3, 5, 1.0, 20_000, note=silent).pages
     found = re.search(
