@@ -248,6 +248,14 @@ def test_a_name_that_the_package_has_not_is_an_attribute_error() -> None:
 IMPORTED_AS = {"z3-solver": "z3", "python-flint": "flint"}
 
 
+def test_the_source_distribution_has_what_tests_and_docs_are_made_of():
+    built = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["sdist"][
+        "include"
+    ]
+    assert {"src", "tests", "benchmarks", "docs", "examples", "mkdocs.yml", "constraints.txt"} <= set(built)
+    assert all((ROOT / name).exists() for name in built)
+
+
 @pytest.mark.parametrize("extra", ["cluster", "gpt2", "hub", "lab", "onnx", "proof", "sweep"])
 def test_every_extra_that_can_be_installed_is_used(extra: str) -> None:
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]

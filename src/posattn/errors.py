@@ -28,7 +28,16 @@ def counted(count: int, what: str) -> str:
     >>> counted(0, "round"), counted(1, "round"), counted(2, "round")
     ('no round', '1 round', '2 rounds')
     """
-    return f"{count or 'no'} {what}{'s' if count > 1 else ''}"
+    return f"{count or 'no'} {what}" if count < 2 else f"{count} {plural(count, what)}"
+
+
+def plural(count: int, what: str) -> str:
+    """Something, as it is called where there are so many of it.
+
+    >>> plural(1, "step"), plural(2, "step"), plural(0, "step")
+    ('step', 'steps', 'steps')
+    """
+    return what if count == 1 else f"{what}s"
 
 
 def kind_of(value: object) -> str:

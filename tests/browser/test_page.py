@@ -104,11 +104,11 @@ def test_the_keyboard_goes_through_the_controls_in_their_order(page: Page) -> No
 @pytest.mark.parametrize(
     ("numbers", "said"),
     [
-        ("3 1 x", "could not convert string to float: 'x'"),
+        ("3 1 x", "'x' is not a number"),
         ("", "there are no numbers"),
         ("1 " * 65, "the lab takes at most 64"),
         ("nan 1", "not finite"),
-        ("<b>1</b>", "could not convert string to float: '<b>1</b>'"),
+        ("<b>1</b>", "'<b>1</b>' is not a number"),
     ],
 )
 def test_a_mistake_is_explained_in_sight(page: Page, numbers: str, said: str) -> None:
@@ -142,10 +142,12 @@ def training(store: Path) -> Iterator[None]:
 
 def test_a_run_in_progress_moves(page: Page, training: None) -> None:
     page.get_by_role("tab", name="Runs").click()
-    cell = page.locator("iframe.page:visible").first.content_frame.get_by_text(re.compile(r"^unfinished, step [1-9]"))
+    cell = page.locator("iframe.page:visible").first.content_frame.get_by_text(
+        re.compile(r"^unfinished; as of the last checkpoint, step [1-9]")
+    )
     expect(cell).to_be_visible(timeout=60_000)
     before = cell.inner_text()
-    assert re.fullmatch(r"unfinished, step [\d,]+ of 1,000,000 \(\d+%\)", before)
+    assert re.fullmatch(r"unfinished; as of the last checkpoint, step [\d,]+ of 1,000,000 \(\d+%\)", before)
     expect(cell).not_to_have_text(before, timeout=60_000)
 
 

@@ -11,6 +11,7 @@ from playwright.sync_api import Browser, Page
 from posattn import engine, report, studies, zoo
 from posattn.compile import library
 from posattn.compile.show import trace
+from posattn.html.trace import Frame, Trace, trace_page
 from posattn.nn import LoopedPositionalTransformer
 from posattn.studies.core import results
 
@@ -118,15 +119,62 @@ def test_a_step_says_which_pairs_are_compared_and_what_changed(chromium, pages):
     page.context.close()
 
 
-def test_colours_follow_values(chromium, pages):
+def fills(page: Page) -> list[list[int]]:
+    """The colours of the nodes, as red, green and blue."""
+    found = page.locator("#svg .here rect").evaluate_all("all => all.map(r => r.style.fill)")
+    return [[int(part) for part in re.findall(r"\d+", one)] for one in found]
+
+
+def test_values_of_one_sign_are_the_darker_the_larger_they_are(chromium, pages):
     page = opened(chromium, pages["program"])
-    fills = page.locator("#svg .here rect").evaluate_all("all => all.map(r => r.style.fill)")
-    low, high = fills[1], fills[3]  # 1 and 5 of 3 1 2 5 4
-    red, _, blue = map(int, re.findall(r"\d+", low))
-    assert blue > red
-    red, _, blue = map(int, re.findall(r"\d+", high))
-    assert red > blue
-    assert len(set(fills)) == 5
+    light = [sum(one) for one in fills(page)]
+    assert [place for _, place in sorted(zip(light, range(5), strict=True))] == [3, 4, 0, 2, 1]  # of 3 1 2 5 4
+    assert page.locator("#scale").inner_text() == ""
+    page.context.close()
+
+
+def test_values_of_both_signs_are_blue_below_0_and_orange_above(chromium, tmp_path):
+    path = tmp_path / "signed.html"
+    path.write_text(trace.page(library.get("sort", 4), np.array([[-1.0], [0.0], [100.0], [3.0]])))
+    page = opened(chromium, path)
+    below, zero, most, some = fills(page)
+    assert below[2] > below[0]
+    assert max(zero) - min(zero) < 10
+    assert most[0] > most[2]
+    assert some[0] > some[2]
+    assert page.locator("#scale").inner_text() == "0"
+    page.context.close()
+
+
+def test_a_trace_says_honestly_whom_a_node_reads(chromium, tmp_path):
+    """Four nodes: 0 reads all evenly, 1 mainly two others and a little of the third, 2 one alone."""
+    weights = {0: (0.05, 0.05, 0.05, 0.05), 1: (0.6, 0.0, 0.3, 0.1), 2: (0.0, 1.0, 0.0, 0.0), 3: (0.45, 0.5, 0.05, 0.0)}
+    reads = tuple((source, node, 1.0, w, 0) for node, row in weights.items() for source, w in enumerate(row) if w)
+    frames = (
+        Frame(note="the input", registers={"x": (1.0, 2.0, 3.0, 4.0)}),
+        Frame(note="mix", registers={"x": (1.0, 2.0, 3.0, 4.0)}, heads=("head 1",), reads=reads),
+    )
+    path = tmp_path / "reads.html"
+    path.write_text(trace_page(Trace(title="reads", step="layer", frames=frames, length=4)))
+    page = opened(chromium, path)
+    page.evaluate("go(1)")
+    assert page.locator("#list button").all_inner_texts() == [
+        "0 reads 3 nodes, none mainly: 1, as before",
+        "1 reads 3 nodes: 2, as before",
+        "2 reads 1 (2): 3, as before",
+        "3 reads mainly 0 (1), 1 (2): 4, as before",
+    ]
+    page.context.close()
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_letters_of_a_reports_picture_can_be_read(chromium, pages, width):
+    """The smallest have 8 points at 160 dots per inch."""
+    page = opened(chromium, pages["report"], width=width)
+    shown = "all => all.map(one => 8 / 72 * 160 * one.clientWidth / one.naturalWidth)"
+    sizes = page.locator("picture img").evaluate_all(shown)
+    assert len(sizes) == 1
+    assert min(sizes) >= 9
     page.context.close()
 
 

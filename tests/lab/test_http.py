@@ -1,9 +1,11 @@
 """The lab as other programs reach it."""
 
+import json
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -31,6 +33,15 @@ def test_a_right_call_is_answered(address: str) -> None:
 
 def test_50_odd_inputs_get_an_explanation_each(address: str) -> None:
     assert complaints(address, list(odd_calls(50, seed=0))) == []
+
+
+@pytest.mark.parametrize("inputs", [[], ["program: sort"], ["program: sort", "3 1 2", False, 4], None, "3 1 2", {}])
+def test_a_malformed_call_gets_one_line(address: str, inputs: Any) -> None:
+    """And leaves no stack trace in the log, which `served` looks for at the end."""
+    answer = call(address, "execute", inputs)
+    assert answer.event == "error"
+    assert list(json.loads(answer.said)) == ["error"]
+    assert "\n" not in json.loads(answer.said)["error"]
 
 
 @pytest.mark.parametrize("file", ["/etc/passwd", str(HERE), HERE.name, "../../../../etc/passwd"])

@@ -1,6 +1,6 @@
 """Every tab's function, without a page: right inputs, and mistakes that are explained."""
 
-import html
+import math
 import re
 from pathlib import Path
 
@@ -8,38 +8,22 @@ import numpy as np
 import pytest
 import torch
 
-from posattn import engine, nn, report
+from posattn import nn
 from posattn.compile import library, load
 from posattn.errors import PosattnError
 from posattn.lab import write
 from posattn.lab.attention import attention, uploaded
+from posattn.lab.drawing import Panel, drawn
 from posattn.lab.execute import domain_of, execute
-from posattn.lab.generalise import contestants, generalise
-from posattn.lab.runs import runs, studies, study_report
+from posattn.lab.generalise import Contestant, contestants, generalise
 from posattn.lab.select import select
-from posattn.lab.shown import Page
 from posattn.lab.tabs import FUNCTIONS, catalogue
-from posattn.studies import get
-from posattn.studies.core import results
 from posattn.theory.longer_selection import fixed_loss
 from posattn.theory.selection import loss, trajectory
 
+from .pages import cells, silent, text_of
+
 ZOO = Path(nn.__file__).parents[1] / "zoo" / "weights"
-
-
-def silent(_: str) -> None: ...
-
-
-def text_of(page: Page) -> str:
-    """What a page says, without its tags."""
-    return html.unescape(re.sub(r"<(style|script).*?</\1>|<[^>]+>", " ", page.html, flags=re.DOTALL))
-
-
-def cells(page: Page, row: str) -> list[str]:
-    """The cells of a table's row."""
-    found = re.search(rf'<th scope="row">{row}</th>(.*?)</tr>', page.html)
-    assert found, row
-    return re.findall(r"<td>(.*?)</td>", found[1])
 
 
 # ---- Execute
@@ -71,10 +55,11 @@ def test_execute_proves_what_a_looped_model_has_learned() -> None:
         ("program: nosuch", "1", "unknown model"),
         (None, "1", "unknown model"),
         ("program: gather", "1 2", "takes x:from for every node"),
-        ("trained: sort, standard", " ".join("123456789"), "9"),
+        ("trained: sort, standard", " ".join("123456789"), "'sort, standard' takes at most 8. Type fewer"),
+        ("program: sort", "3 x", "'x' is not a number. Give numbers, as 3 1 2"),
         ("trained: sort, standard", "1:2", "one number per node"),
         ("trained: sort, positional", "1e300", "not finite|finite"),
-        ("program: sort", "1e300 1", "1e"),
+        ("program: sort", "1e300 1", r"1e\+300 is too large for a compiled program: type numbers in ±1e\+30"),
     ],
 )
 def test_execute_explains_mistakes(model: str, numbers: str, said: str) -> None:
@@ -107,6 +92,21 @@ def test_generalise_shows_losses_and_one_example_at_the_scale_and_length_asked_f
                re.findall(r'<th scope="row">(input|truth)</th>(.*?)</tr>', page.html)}  # fmt: skip
     assert example["truth"] == np.minimum.accumulate(example["input"]).tolist()
     assert 2 < max(map(abs, example["input"])) <= 20
+
+
+@pytest.mark.parametrize("off", [math.inf, math.nan, 1e15])
+def test_generalise_says_who_diverged_and_does_not_draw_it(monkeypatch: pytest.MonkeyPatch, off: float) -> None:
+    wrong = Contestant(kind="wild", answer=lambda x: x + (off if x.abs().max() > 4 else 0.5), longest=8)
+    right = Contestant(kind="tame", answer=lambda x: x + 0.5, longest=8)
+    monkeypatch.setattr("posattn.lab.generalise.contestants", lambda task: [wrong, right])
+    panels: list[Panel] = []
+    monkeypatch.setattr("posattn.lab.generalise.drawn", lambda said, *some: panels.extend(some) or drawn(said, *some))
+    (page,) = generalise("min", 10, 8, 0, note=silent).pages
+    assert cells(page, "wild")[0] == "diverged"
+    assert "Diverged, and not drawn there: wild at c=10, length 8" in text_of(page)
+    scales, _ = panels
+    assert [x for x, _ in scales.curves["tame"]] == [1, 2, 3, 5, 10]
+    assert [x for x, _ in scales.curves["wild"]] == [1, 2]
 
 
 @pytest.mark.parametrize(
@@ -163,6 +163,13 @@ def test_with_all_tokens_selected_a_loss_of_a_tenth_is_passed_at_72_of_64() -> N
     assert "At 72 tokens a fixed encoding fails; a stochastic one fails at 72." in text_of(page)
 
 
+def test_one_of_something_is_called_so() -> None:
+    (page,) = select(4, 1, 1, 1.0, 1, note=silent).pages
+    assert "After 1 step the loss" in text_of(page)
+    (page,) = write.compiled("program a\nlength 1\nround\n  x = x + x", 10, note=silent).pages
+    assert "a: 1 node, 1 layer" in text_of(page)
+
+
 def test_select_names_the_first_lengths_that_fail() -> None:
     (page,) = select(50, 3, 5, 1.0, 20_000, note=silent).pages
     found = re.search(
@@ -189,7 +196,7 @@ def test_select_names_the_first_lengths_that_fail() -> None:
     ],
 )
 def test_select_explains_mistakes(wrong: tuple[float, ...]) -> None:
-    with pytest.raises(PosattnError, match=r"="):
+    with pytest.raises(PosattnError, match=r"out of range|at most all|eta=99"):
         select(*wrong, note=silent)
 
 
@@ -207,6 +214,29 @@ def test_write_compiles_watches_proves_and_saves_a_program(tmp_path: Path) -> No
     saved = write.weights(str(tmp_path), text, 10, note=silent).file
     assert saved is not None
     assert load(saved)(torch.tensor([1.0, 2.0])).tolist() == [1.0, 3.0]
+
+
+DOUBLE = "program double\nlength 2\nround\n  x = x + x"
+SORT, MERGE = str(library.get("sort", 2)), str(library.get("merge", 4))
+LAZY = SORT.replace("x = exchange(x, other, upper=upper0, lower=lower0)", "x = x")
+
+
+@pytest.mark.parametrize(
+    ("text", "numbers", "row", "said"),
+    [
+        (DOUBLE, "1 2", "own steps: 2 4", "no specification, so the answer is compared with the program's own steps."),
+        (DOUBLE, "1 2", "own steps: 2 4", "The answer equals the program's own steps, to the last digit."),
+        (SORT, "5 -3", "exact: -3 5", "what its specification, Sorted, asks for, to the last digit."),
+        (LAZY, "5 -3", "exact: -3 5", "does not do what its specification says: its own steps are off by 8.00e+00."),
+        (MERGE, "3 1 2 5", "own steps: 1 3 2 5", "Merged, does not speak of these numbers"),
+        (MERGE, "1 3 2 5", "exact: 1 2 3 5", "what its specification, Merged, asks for"),
+    ],
+)
+def test_an_answer_says_what_it_is_compared_with(text: str, numbers: str, row: str, said: str) -> None:
+    page, _ = write.watched(text, 100, numbers, note=silent).pages
+    assert said in " ".join(text_of(page).split())
+    name, _, values = row.partition(": ")
+    assert cells(page, name) == values.split()
 
 
 @pytest.mark.parametrize(
@@ -230,42 +260,6 @@ def test_a_name_with_a_path_in_it_stays_in_the_folder(tmp_path: Path) -> None:
     saved = write.weights(str(tmp_path), text, 10, note=silent).file
     assert saved is not None
     assert Path(saved).resolve().is_relative_to(tmp_path.resolve())
-
-
-# ---- Runs
-
-
-@pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> str:
-    folder = str(tmp_path_factory.mktemp("lab") / "runs")
-    results.run(get("sts-bound"), preset="smoke", device="cpu", out=folder)
-    return folder
-
-
-def test_runs_lists_what_the_filter_leaves(store: str) -> None:
-    held = engine.listing(engine.Store(store))
-    (everything,) = runs(store, "", note=silent).pages
-    assert f"{len(held)} of {len(held)} trial" in text_of(everything)
-    (nothing,) = runs(store, "nosuch", note=silent).pages
-    assert f"0 of {len(held)} trial" in text_of(nothing)
-
-
-def test_the_report_of_a_study_is_the_one_that_the_command_writes(store: str) -> None:
-    assert studies(store, note=silent) == ["sts-bound"]
-    (page,) = study_report(store, "sts-bound", note=silent).pages
-    written = report.write(results.results("sts-bound", store), store)
-    assert page.html == written.read_text()
-
-
-@pytest.mark.parametrize("wrong", ["../sts-bound", "nosuch", None, ["sts-bound"]])
-def test_only_studies_of_the_store_have_reports(store: str, wrong: str) -> None:
-    with pytest.raises(PosattnError, match="unknown study"):
-        study_report(store, wrong, note=silent)
-
-
-def test_a_store_that_is_not_there_yet_is_explained(tmp_path: Path) -> None:
-    with pytest.raises(PosattnError, match="is not there yet: train something"):
-        runs(str(tmp_path / "none"), "", note=silent)
 
 
 # ---- all

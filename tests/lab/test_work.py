@@ -21,7 +21,7 @@ def test_a_job_gives_its_pages_or_its_explanation() -> None:
     assert [page.title for page in found.pages] == ["sort on 3 numbers", "the trace, round by round"]
     wrong = last(jobs, "execute", "program: sort", "3 x")
     assert isinstance(wrong, Explanation)
-    assert "could not convert" in wrong.text
+    assert "'x' is not a number" in wrong.text
 
 
 def test_a_job_beyond_its_budget_is_ended() -> None:

@@ -56,6 +56,43 @@ def test_where_nothing_was_trained_the_answer_is_about_what_was_computed():
     assert answer(made(rows)) == "At ten times the training range “compiled” has a loss of 3.0e-14 on sum."
 
 
+LOST = {
+    ("sum", "standard"): {"c=1": (2.0,), "c=10": (100.0,)},
+    ("sum", "positional"): {"c=1": (1.0,), "c=10": (0.5,)},
+    ("sort", "standard"): {"c=1": (2.0,), "c=10": (9.0,)},
+    ("sort", "positional"): {"c=1": (1.0,), "c=10": (1.0,)},
+}
+
+
+@pytest.mark.parametrize("loss", [math.inf, math.nan, 1e30])
+def test_a_model_that_diverged_is_named_and_never_compared(loss):
+    found = answer(made(LOST | {("sum", "standard"): {"c=1": (2.0,), "c=10": (loss,)}}))
+    ratio = "At ten times the training range the standard model's loss is 9 times the positional one's on sort."
+    assert found == f"{ratio} “standard” diverged on sum."
+    every = {key: {"c=10": (loss,)} if key[1] == "standard" else scores for key, scores in LOST.items()}
+    left = "At ten times the training range “positional” has a loss of 0.5 to 1 on sum and sort."
+    assert answer(made(every)) == f"{left} “standard” diverged on sum and sort."
+    assert answer(made({key: {"c=10": (loss,)} for key in LOST})).startswith("Every model diverged")
+
+
+def test_a_model_that_diverged_is_not_compared_by_its_last_finite_weights():
+    found = made(LOST)
+    (case,) = [case for case in found.cases if (case.task, case.arm) == ("sum", "standard")]
+    said = answer(dataclasses.replace(found, diverged=((case, 0, 3),)))
+    assert said.endswith("is 9 times the positional one's on sort. “standard” diverged on sum.")
+
+
+def test_one_diverged_seed_of_three_leaves_the_median():
+    rows = {key: {"c=10": (*scores["c=10"] * 2, 3.0)} for key, scores in LOST.items()}
+    rows["sum", "standard"] = {"c=10": (100.0, 100.0, math.inf)}
+    assert "diverged" not in answer(made(rows))
+
+
+def test_a_model_whose_answers_hold_no_number_is_not_said_to_have_diverged():
+    rows = LOST | {("sum", "standard"): {"c=10": (math.inf,)}}
+    assert "diverged" not in answer(made(rows, unparseable={"standard": (3, 3)}))
+
+
 def test_caveats_say_one_seed_and_a_short_preset():
     assert caveats(made(SUM)) == ["One seed", "the quick preset trains less than the paper did"]
 
@@ -93,6 +130,13 @@ def test_the_best_trained_model_of_a_column_is_marked():
     assert [line.best for line in part.lines] == [{0, 1}, {2}, frozenset()]
 
 
+def test_models_that_are_equal_to_the_digits_shown_are_both_marked():
+    rows = {("sum", arm): {"c=1": (loss,)} for arm, loss in
+            (("standard", 0.1949), ("positional", 0.1904), ("homogeneous", 0.1951))}  # fmt: skip
+    (part,) = compact(made(rows))
+    assert [(line.cells, line.best) for line in part.lines] == [(("0.19",), {0}), (("0.19",), {0}), (("0.2",), set())]
+
+
 def test_published_figures_stand_below_their_model():
     (part,) = compact(made(SUM, published=7.0))
     assert [line.published for line in part.lines] == [False, True, False, False]
@@ -126,10 +170,11 @@ def test_where_the_axis_runs_through_the_cases_columns_are_places_on_it():
     ("most", "kept"), [(2, "a e"), (3, "a c e"), (4, "a b d e"), (5, "a b c d e"), (9, "a b c d e")]
 )
 def test_a_narrow_table_keeps_the_first_and_the_last_column(most, kept):
-    line = Line(head=("t", "m"), cells=tuple("12345"))
+    line = Line(head=("t", "m"), cells=tuple("12345"), best=frozenset({0, 1, 4}))
     part = Compact(names=("task", "model"), columns=tuple("abcde"), lines=(line,)).narrowed(most)
     assert part.columns == tuple(kept.split())
     assert part.lines[0].cells == tuple(str("abcde".index(name) + 1) for name in part.columns)
+    assert {part.columns[place] for place in part.lines[0].best} == {*"abe"} & {*part.columns}
 
 
 # ---- the floor

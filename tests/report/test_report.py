@@ -51,7 +51,7 @@ class Links(HTMLParser):
 
     def handle_starttag(self, tag, attrs):
         self.found += [value for name, value in attrs if name in ("src", "href")]
-        if tag not in ("meta", "img", "link", "br"):
+        if tag not in ("meta", "img", "link", "br", "source"):
             self.open.append(tag)
 
     def handle_endtag(self, tag):

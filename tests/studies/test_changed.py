@@ -82,6 +82,20 @@ def test_both_are_read_back_apart(both: tuple[Any, Results, Results]) -> None:
     assert usual.record.changes == {}
 
 
+@pytest.mark.parametrize(
+    "other", [{"tasks": ("sort",)}, {"arms": ("standard", "compiled")}, {"seeds": 2}], ids=["task", "model", "seeds"]
+)
+def test_what_a_change_leaves_as_it_is_does_not_show_in_the_unchanged_report(
+    tmp_path: Any, other: dict[str, Any]
+) -> None:
+    """A compiled model has no learning rate, so its trials are the same in both runs: other tasks, models, seeds."""
+    asked: dict[str, Any] = {"seeds": 1, "arms": ("standard",) if "arms" in other else ("standard", "compiled")}
+    usual = run(tmp_path, {}, **asked)
+    changed = run(tmp_path, LR, **asked | other)
+    assert "compiled" in {point.arm for point in changed.points}
+    assert results.results("ood-scale", tmp_path).points == usual.points
+
+
 def test_a_run_that_goes_on_trains_only_what_is_missing_of_its_own(
     both: tuple[Any, Results, Results], tmp_path: Any, trained: list[Trial]
 ) -> None:

@@ -164,6 +164,12 @@ def test_length_scale_compares_all_symmetry_with_none_at_the_largest_size():
     )
 
 
+@pytest.mark.parametrize(("step", "said"), [(1, "After 1 step the"), (8, "After 8 steps the")])
+def test_one_step_is_no_steps(step, said):
+    made = through({("one-hot", "validation", step): 0.25, ("stochastic", "validation", step): 0.5})
+    assert studies.get("sts-convergence").sentence(made).startswith(said)
+
+
 def test_khop_ood_is_about_held_out_letters():
     made = [
         Point("khop", arm, name, x, (value,), (), (0,))

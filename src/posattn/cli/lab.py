@@ -1,5 +1,7 @@
 """`posattn lab`."""
 
+import signal
+import sys
 from typing import Annotated
 
 import typer
@@ -16,8 +18,12 @@ def lab(
     """Serve an interactive page on this machine: watch models run, write programs, look at runs.
 
     Needs the extra lab of the package. Only this machine can reach the page, and it fetches nothing from elsewhere.
-    Ctrl-C ends it.
+    Ctrl-C ends it, and leaves nothing behind.
     """
     from posattn.lab.serve import serve
 
-    serve(out, port=port, browser=browser, ready=lambda address: print(f"the lab is at {address}", flush=True))
+    try:
+        serve(out, port=port, browser=browser, ready=lambda address: print(f"the lab is at {address}", flush=True))
+    except KeyboardInterrupt:
+        print("posattn: the lab has ended.", file=sys.stderr)
+        raise typer.Exit(128 + signal.SIGINT) from None

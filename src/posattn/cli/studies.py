@@ -99,8 +99,8 @@ def run(
     """Repeat a published experiment: ours beside the published figure, with a report.
 
     Stop with Ctrl-C and run the same command again to go on; what is finished is never trained again. The table shows
-    all that the folder has of the study at this preset and with these options, from earlier runs too. With --set, the
-    study has results and a report of its own, which say what was changed. Exit code 1 if every trial diverged.
+    what earlier runs at this preset and with these options have asked for, too. With --set, the study has results and a
+    report of its own, which say what was changed. Exit code 1 if every trial diverged.
 
     Example: posattn run ood-scale --task sort --preset quick
 

@@ -161,7 +161,7 @@ class Compiled(Pretrained):
         """Sizes of the model, and the encoding that was chosen."""
         sizes = self.model.architecture
         return (
-            f"{self.program.name}: {sizes.nodes} nodes, "
+            f"{self.program.name}: {counted(sizes.nodes, 'node')}, "
             f"{counted(sizes.depth, 'layer')}, {counted(sizes.heads, 'head')}, state {sizes.embed_dim}, "
             f"MLP {sizes.mlp_layers - 1} × {sizes.hidden_dim}; {self.encoding} encoding of "
             f"{counted(sizes.encoding_width, 'dimension')}"

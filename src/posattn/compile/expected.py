@@ -24,6 +24,21 @@ def expected(
     return _outputs(given, program, x)[:, : program.output_nodes]
 
 
+def speaks_of(given: specified.Specification, x: Shaped[np.ndarray, "length inputs"]) -> bool:
+    """Whether a specification says what comes out for this input: some are of ascending runs or permutations alone.
+
+    >>> merged = specified.Merged((2, 1))
+    >>> speaks_of(merged, np.array([[1.0], [3.0], [2.0]])), speaks_of(merged, np.array([[3.0], [1.0], [2.0]]))
+    (True, False)
+    """
+    match given:
+        case specified.Merged(runs):
+            return all((np.diff(run) >= 0).all() for run in np.split(x[:, 0], np.cumsum(runs)[:-1]))
+        case specified.Fetched():
+            return np.array_equal(np.sort(x[:, 1]), np.arange(len(x)))
+    return True
+
+
 def _outputs(given: specified.Specification | None, program: Program, x: Array) -> Array:
     """Those that are asked for, and maybe some more nodes of them."""
     v = x[:, :, 0]

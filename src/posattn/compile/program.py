@@ -235,7 +235,8 @@ class Program:
     def summary(self) -> str:
         """The program as text, with long tables and expressions cut short."""
         lines = [
-            f"program {self.name}: {self.nodes} nodes, length {self.length}, {counted(len(self.rounds), 'round')}",
+            f"program {self.name}: {counted(self.nodes, 'node')}, length {self.length}, "
+            f"{counted(len(self.rounds), 'round')}",
             f"  registers {', '.join(self.registers)}; in {', '.join(self.inputs)}; out {', '.join(self.outputs)}",
         ]
         for count, round_ in enumerate(self.rounds, 1):

@@ -19,15 +19,21 @@ def typed_rows(values: Sequence[str]) -> list[list[float]]:
     >>> typed_rows(["7:0", "8:2"])
     [[7.0, 0.0], [8.0, 2.0]]
     """
-    try:
-        rows = [[float(part) for part in value.split(":")] for value in values]
-    except ValueError as error:
-        raise PosattnError(f"the values {' '.join(values)}: {error}. Give numbers, as 3 1 2.") from None
+    rows = [[_number(part, values) for part in value.split(":")] for value in values]
     if not all(math.isfinite(value) for row in rows for value in row):
         raise PosattnError(f"the values {' '.join(values)}: one is not finite. Give numbers, as 3 1 2.")
     if len({len(row) for row in rows}) > 1:
         raise PosattnError(f"the values {' '.join(values)}: give every node as many inputs.")
     return rows
+
+
+def _number(part: str, values: Sequence[str]) -> float:
+    try:
+        return float(part)
+    except ValueError:
+        raise PosattnError(
+            f"the values {' '.join(values)}: '{part}' is not a number. Give numbers, as 3 1 2."
+        ) from None
 
 
 def library_input(name: str, values: Sequence[str], options: dict[str, Any]) -> tuple[Program, np.ndarray]:

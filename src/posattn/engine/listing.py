@@ -19,7 +19,8 @@ class Held:
     step: int
     steps: int | None = None  # of all that it takes, where that is known
     task: str | None = None
-    model: str | None = None
+    model: str | None = None  # or the kind of what is computed, as compiled
+    trained: bool = True  # or computed: its scores take no training
     seed: int | None = None
     diverged_at: int | None = None
     losses: dict[str, float | None] = field(default_factory=dict)  # by test set, after the last step; none: not finite
@@ -65,7 +66,8 @@ def _checked(folder: Path) -> list[dict[str, Any]]:
 def _finished(trial: str, folder: str, rows: list[dict[str, Any]]) -> Held:
     about, last = rows[0], max(row["step"] for row in rows)
     # The model's fields, or its name where it is a language model, or none where nothing was trained.
-    model = {"kind": about.get("model.kind", about.get("model", "computed")), "bias": about.get("model.bias")}
+    named = about.get("model.kind", about.get("model"))
+    model = {"kind": named or about.get("kind"), "bias": about.get("model.bias")}
     model["factory"] = about.get("model.factory")  # of a user's module
     return Held(
         trial=trial,
@@ -73,6 +75,7 @@ def _finished(trial: str, folder: str, rows: list[dict[str, Any]]) -> Held:
         finished=True,
         step=last,
         **_what(about, model),
+        trained=named is not None,
         diverged_at=about.get("diverged_at"),
         losses={row["set"]: row["loss"] for row in rows if row["step"] == last},
     )

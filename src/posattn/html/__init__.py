@@ -25,6 +25,11 @@ def png(picture: bytes) -> str:
     return f"data:image/png;base64,{base64.b64encode(picture).decode()}"
 
 
+def picture(caption: str, drawn: bytes, *, narrow: bytes | None = None) -> dict[str, str | None]:
+    """A picture for templates: PNGs, of which narrow pages show the narrow one, so that its letters can be read."""
+    return {"caption": caption, "source": png(drawn), "narrow": None if narrow is None else png(narrow)}
+
+
 def csv(text: str) -> str:
     """Comma-separated values as an address that holds all of them, for a link's `href`."""
     return f"data:text/csv;charset=utf-8;base64,{base64.b64encode(text.encode()).decode()}"

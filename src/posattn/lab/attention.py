@@ -1,6 +1,5 @@
 """Attention: all layers and heads of a model as maps, and who reads from whom; also for a file that is uploaded."""
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +10,9 @@ from posattn import zoo
 from posattn.compile import Compiled, compile
 from posattn.compile import load as load_compiled
 from posattn.compile.typed_input import library_input, typed_rows
-from posattn.errors import PosattnError, require
-from posattn.lab.limits import MOST_UPLOAD, typed_words
-from posattn.lab.models import PROGRAM, named
+from posattn.errors import PosattnError, counted, require
+from posattn.lab.limits import typed_words, uploaded_path
+from posattn.lab.models import PROGRAM, check_count, named
 from posattn.lab.shown import Note, Page, Shown
 from posattn.nn import LoopedPositionalTransformer, NumericModel, load
 from posattn.nn.weights import check_finite_weights, read_header
@@ -50,20 +49,6 @@ def uploaded(folder: str, given: Any, numbers: str, *, note: Note) -> Shown:
     return _of_model(model, name, words, note)
 
 
-def uploaded_path(folder: str, given: Any) -> str:
-    """The path of what Gradio says was uploaded: a file below the folder, and not too large."""
-    path = given.get("path") if isinstance(given, dict) else None
-    require(isinstance(path, str) and bool(path), "there is no file: upload one, as posattn compile writes it.")
-    found = os.path.realpath(str(path).replace("\0", ""))
-    inside = found.startswith(os.path.join(os.path.realpath(folder), "")) and os.path.isfile(found)
-    require(inside, f"'{os.path.basename(found)[:60]}' was not uploaded here: the lab reads no other files.")
-    size = os.path.getsize(found)
-    require(
-        size <= MOST_UPLOAD, f"the file has {size:,} bytes: the lab takes at most {MOST_UPLOAD:,}. Use the commands."
-    )
-    return found
-
-
 def _of_compiled(made: Compiled, note: Note) -> Shown:
     sizes, name = made.model.architecture, made.program.name
     _check_size(sizes.depth, sizes.heads, sizes.nodes)
@@ -80,6 +65,7 @@ def _of_model(model: Any, name: str, words: list[str], note: Note) -> Shown:
     check_finite_weights(f"'{name}'", model.weights())
     x = torch.tensor(typed_rows(words), dtype=next(model.parameters()).dtype)
     require(x.shape[1] == 1, f"the values {' '.join(words)}: a trained model takes one number per node.")
+    check_count(model, name, len(x))
     if not isinstance(model, LoopedPositionalTransformer):
         _check_size(len(model.layers), model.architecture.heads, model.architecture.nodes)
     note("running")
@@ -98,7 +84,8 @@ def _shown(attention: Tensor, name: str, *, step: str) -> Shown:
 def _check_size(layers: int, heads: int, nodes: int) -> None:
     require(
         layers * heads <= MOST_MAPS and nodes <= MOST_NODES,
-        f"the model has {layers * heads} maps of {nodes} nodes: the lab shows at most {MOST_MAPS} of {MOST_NODES}.",
+        f"the model has {counted(layers * heads, 'map')} of {counted(nodes, 'node')}: the lab shows at most "
+        f"{MOST_MAPS} of {MOST_NODES}.",
     )
 
 

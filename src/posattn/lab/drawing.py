@@ -7,29 +7,35 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter
 
-from posattn.report.figures import COLOURS, LETTER
+from posattn.lab.panels import Drawn
+from posattn.report.figures import COLOURS, LETTER, LINE, NARROW
 
 MARKERS = "os^Dv"
 
 
 class Panel(NamedTuple):
-    """Curves by name, each a list of (x, y); y is on a logarithmic axis, and x where it says so."""
+    """Curves by name, each a list of (x, y), on logarithmic axes."""
 
     title: str
     x: str
     y: str
     curves: Mapping[str, Sequence[tuple[float, float]]]
-    log_x: bool = True
     mark: float | None = None  # an x that is marked
     floor: float = 0.0  # what lies below is drawn there, and says so: the axis is for what is compared
-    ticks: tuple[str, ...] = ()  # names for x = 0, 1, 2 …
 
 
-def drawn(*panels: Panel) -> Figure:
-    """The panels beside each other, with one legend."""
-    figure = Figure(figsize=(max(7.0, 5.2 * len(panels)), 4.2), layout="constrained")
+def drawn(caption: str, *panels: Panel) -> Drawn:
+    """The panels beside each other, or below each other on narrow pages, with one legend."""
+    return Drawn(caption, _figure(panels, narrow=False), _figure(panels, narrow=True))
+
+
+def _figure(panels: Sequence[Panel], *, narrow: bool) -> Figure:
+    count = len(panels)
+    size = (NARROW[0], NARROW[1] * count) if narrow else (max(7.0, 5.2 * count), 4.2)
+    figure = Figure(figsize=size, layout="constrained")
     names = list(dict.fromkeys(name for panel in panels for name in panel.curves))
-    for axes, panel in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
+    places = figure.subplots(*((count, 1) if narrow else (1, count)), squeeze=False)
+    for axes, panel in zip(places.flat, panels, strict=True):
         _draw(panel, axes, names)
     entries = {
         label: line for axes in figure.axes for line, label in zip(*axes.get_legend_handles_labels(), strict=True)
@@ -38,6 +44,8 @@ def drawn(*panels: Panel) -> Figure:
         fitting = int(figure.get_figwidth() / (0.8 + 1.2 * LETTER * max(map(len, entries))))
         columns = max(1, min(3, fitting))
         figure.legend(entries.values(), entries, loc="outside lower center", ncols=columns, frameon=False, fontsize=9)
+        if narrow:
+            figure.set_figheight(figure.get_figheight() + LINE * -(-len(entries) // columns))
     return figure
 
 
@@ -64,13 +72,10 @@ def _draw(panel: Panel, axes: Axes, names: Sequence[str]) -> None:
             textcoords="offset points",
             fontsize=8,
         )
-    if panel.log_x:
-        axes.set_xscale("log")
-        axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5), numticks=12))
-        axes.xaxis.set_major_formatter(lambda value, _: f"{value:,g}")
-        axes.xaxis.set_minor_formatter(NullFormatter())
-        axes.tick_params(axis="x", labelsize=8)
-    if panel.ticks:
-        axes.set_xticks(range(len(panel.ticks)), panel.ticks, rotation=45, ha="right", fontsize=8)
+    axes.set_xscale("log")
+    axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5), numticks=12))
+    axes.xaxis.set_major_formatter(lambda value, _: f"{value:,g}")
+    axes.xaxis.set_minor_formatter(NullFormatter())
+    axes.tick_params(axis="x", labelsize=8)
     axes.set(title=panel.title, xlabel=panel.x, ylabel=panel.y)
     axes.grid(alpha=0.25)

@@ -13,7 +13,7 @@ STYLE = """
 .gradio-container .max_value, .gradio-container .min_value { color: var(--body-text-color-subdued); }
 iframe.page { width: 100%; min-height: 8rem; border: 1px solid var(--border-color-primary); border-radius: .5rem;
   background: Canvas; margin: .4rem 0; display: block; }
-.explanation { border-left: .3rem solid #D55E00; padding: .5rem .8rem; overflow-wrap: anywhere; }
+.explanation { border-left: .3rem solid #D55E00; padding: .5rem .8rem; overflow-wrap: anywhere; white-space: pre-line; }
 .program textarea { font-family: ui-monospace, monospace; font-size: .85rem; }
 .working { display: flex; gap: .8rem; align-items: center; flex-wrap: wrap; padding: .3rem 0; }
 .working progress { flex: 1; min-width: 8rem; height: .9rem; accent-color: #0072B2; }

@@ -16,6 +16,7 @@ from posattn.lab.limits import MOST_LENGTH, MOST_SCALE, whole
 from posattn.lab.panels import Table, number, panel
 from posattn.lab.shown import Note, Shown
 from posattn.nn import LoopedPositionalTransformer
+from posattn.studies.core.views import DIVERGED
 from posattn.studies.positional.compiled_programs import PROGRAMS
 
 #: Numbers per test set, about, and at least so many samples.
@@ -59,6 +60,7 @@ def generalise(task: str, scale: float, length: float, seed: float = 0, *, note:
     wanted = list(dict.fromkeys([(c, n), *((c, m) for m in lengths), *((s, n) for s in scales)]))
     losses = _measured(task, wanted, models, generator, note=note, end=end)
     figure = drawn(
+        "Loss of every model, where it takes so many numbers.",
         Panel(
             f"Over scales, length {n:,}",
             "c: numbers in ±2c",
@@ -74,10 +76,11 @@ def generalise(task: str, scale: float, length: float, seed: float = 0, *, note:
     left_out = [f"c={s}, length {m:,}" for s, m in wanted if m <= longest and (s, m) not in losses]
     notes = ["Trained models saw eight numbers in ±2 (looped ones up to eight); compiled ones saw nothing."]
     notes += [f"Left out for want of time: {'; '.join(left_out)}."] if left_out else []
+    notes += _diverged(losses)
     page = panel(
         f"{task}: c = {c}, length {n:,}",
         tables=[Table(caption=caption, header=("model", "loss"), rows=rows), example],
-        pictures=[("Loss of every model, where it takes so many numbers.", figure)],
+        pictures=[figure],
         notes=notes,
     )
     return Shown((page,))
@@ -106,18 +109,31 @@ def _measured(
 def _curves(
     losses: Mapping[Place, Mapping[str, float]], places: Sequence[Place], axis: int
 ) -> dict[str, list[tuple[float, float]]]:
-    """By model, (place on the axis, loss)."""
+    """By model, (place on the axis, loss), where it has not diverged."""
     found: dict[str, list[tuple[float, float]]] = {}
     for place in places:
         for kind, loss in losses.get(place, {}).items():
-            found.setdefault(kind, []).append((place[axis], loss))
+            if loss < DIVERGED:
+                found.setdefault(kind, []).append((place[axis], loss))
     return found
+
+
+def _diverged(losses: Mapping[Place, Mapping[str, float]]) -> list[str]:
+    """A note on the models that have diverged somewhere, if any."""
+    lost: dict[str, list[str]] = {}
+    for (scale, length), found in losses.items():
+        for kind, loss in found.items():
+            if not loss < DIVERGED:
+                lost.setdefault(kind, []).append(f"c={scale}, length {length:,}")
+    return [f"Diverged, and not drawn there: {kind} at {'; '.join(places)}." for kind, places in lost.items()]
 
 
 def _loss(loss: float | None, model: Contestant, length: int) -> str:
     if length > model.longest:
         return f"takes at most {model.longest:,} numbers"
-    return "no time" if loss is None else f"{loss:.3g}"
+    if loss is None:
+        return "no time"
+    return f"{loss:.3g}" if loss < DIVERGED else "diverged"
 
 
 def contestants(task: str) -> list[Contestant]:

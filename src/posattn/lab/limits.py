@@ -1,6 +1,7 @@
 """What the lab takes from its users, and no more: every reader here gives a value or says what to change."""
 
 import math
+import os
 import re
 from typing import Any
 
@@ -49,7 +50,7 @@ def program_text(text: Any) -> str:
 def whole(name: str, value: Any, *, least: int, most: int) -> int:
     """A whole number from a slider or a field."""
     found = real(name, value, least=least, most=most)
-    require(found.is_integer(), f"{name}={value}: it must be a whole number.")
+    require(found.is_integer(), f"{name}: {value} is not a whole number.")
     return int(found)
 
 
@@ -58,14 +59,32 @@ def real(name: str, value: Any, *, least: float, most: float) -> float:
     try:
         found = float(value)
     except (TypeError, ValueError, OverflowError):
-        raise PosattnError(f"{name}={value!r:.40}: it must be a number from {least:,g} to {most:,g}.") from None
+        raise PosattnError(f"{name}: {_shown(value)} is not a number. Give one from {least:,g} to {most:,g}.") from None
     require(
         math.isfinite(found) and least <= found <= most,
-        f"{name}={found:g}: it must be a number from {least:,g} to {most:,g}.",
+        f"{name}: {found:g} is out of range. Give a number from {least:,g} to {most:,g}.",
+    )
+    return found
+
+
+def uploaded_path(folder: str, given: Any) -> str:
+    """The path of what Gradio says was uploaded: a file below the folder, and not too large."""
+    path = given.get("path") if isinstance(given, dict) else None
+    require(isinstance(path, str) and bool(path), "there is no file: upload one, as posattn compile writes it.")
+    found = os.path.realpath(str(path).replace("\0", ""))
+    inside = found.startswith(os.path.join(os.path.realpath(folder), "")) and os.path.isfile(found)
+    require(inside, f"'{os.path.basename(found)[:60]}' was not uploaded here: the lab reads no other files.")
+    size = os.path.getsize(found)
+    require(
+        size <= MOST_UPLOAD, f"the file has {size:,} bytes: the lab takes at most {MOST_UPLOAD:,}. Use the commands."
     )
     return found
 
 
 def _text(name: str, text: Any) -> str:
-    require(isinstance(text, str), f"{name}: {text!r:.40} is not text. Type it in.")
+    require(isinstance(text, str), f"{name}: {_shown(text)} is not text. Type it in.")
     return text
+
+
+def _shown(value: Any) -> str:
+    return "nothing" if value is None else f"{value!r:.40}"

@@ -1,10 +1,11 @@
 """The models that the lab offers by name: programs of the library, compiled, and trained models of the zoo."""
 
+import math
 from typing import Any
 
 from posattn import zoo
 from posattn.compile import library
-from posattn.errors import unknown
+from posattn.errors import require, unknown
 
 PROGRAM, TRAINED = "program", "trained"
 
@@ -17,6 +18,15 @@ def trained() -> list[str]:
     """The zoo's models, whatever it has; looped ones first, as they take any length."""
     names = sorted(zoo.names(), key=lambda name: (name[1] != "looped", name))
     return [f"{TRAINED}: {task}, {model}" for task, model in names]
+
+
+def check_count(model: Any, name: str, count: int) -> None:
+    """Raise where a trained model does not take so many numbers."""
+    most = math.inf if getattr(model, "takes_any_length", True) else model.architecture.length
+    require(
+        count <= most,
+        f"{count} numbers were typed: the model '{name}' takes at most {most}. Type fewer, or pick a looped model.",
+    )
 
 
 def named(choice: Any) -> tuple[str, ...]:

@@ -101,7 +101,7 @@ def _write(wiring: Wiring, known: Known, folder: str) -> None:
     texts = known["texts"]
     start = gr.Dropdown(list(texts), value="cumsum", label="Start from")
     text = gr.Textbox(texts["cumsum"], label="Program", lines=16, max_lines=24, elem_classes="program")
-    start.change(lambda name: texts[name], start, text, api_visibility="private", queue=False)
+    start.change(lambda name: texts.get(str(name), ""), start, text, api_visibility="private", queue=False)
     with gr.Row():
         domain = gr.Number(1000, label="Domain", info="Inputs lie in ± this.", minimum=1e-6, maximum=1e9)
         numbers = gr.Textbox(EXAMPLE, label="Numbers", info="As many as the program's length.", max_lines=3)
@@ -115,7 +115,7 @@ def _write(wiring: Wiring, known: Known, folder: str) -> None:
 
 
 def _runs(wiring: Wiring, store: str, tab: gr.Tab) -> None:
-    gr.Markdown("What lies in the store. Trials that are being trained move by themselves.")
+    gr.Markdown("What lies in the store. Trials that are being trained move on at every checkpoint.")
     last = gr.State("")
     with gr.Row():
         words = gr.Textbox(label="Filter", info="Words: a task, a model, finished, unfinished …", max_lines=1)

@@ -2,10 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from matplotlib.figure import Figure
 
-from posattn.html import png, render
+from posattn.html import picture, render
 from posattn.lab.shown import Page
 from posattn.report import rendered
 
@@ -19,17 +20,25 @@ class Table:
     rows: tuple[tuple[str, ...], ...]
 
 
+class Drawn(NamedTuple):
+    """A picture, for wide pages and for narrow ones."""
+
+    caption: str
+    wide: Figure
+    narrow: Figure
+
+
 def panel(
     title: str,
     lines: Sequence[str] = (),
     *,
     tables: Sequence[Table] = (),
-    pictures: Sequence[tuple[str, Figure]] = (),
+    pictures: Sequence[Drawn] = (),
     steps: Sequence[str] = (),
     notes: Sequence[str] = (),
 ) -> Page:
-    """A page of sentences, tables and pictures; a picture is (caption, Matplotlib figure)."""
-    drawn = [{"caption": caption, "source": png(rendered(figure, "png"))} for caption, figure in pictures]
+    """A page of sentences, tables and pictures."""
+    drawn = [picture(one.caption, rendered(one.wide, "png"), narrow=rendered(one.narrow, "png")) for one in pictures]
     page = render("panel.html", title=title, lines=lines, tables=tables, pictures=drawn, steps=steps, notes=notes)
     return Page(title, page)
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from posattn.errors import require
+from posattn.errors import plural, require
 from posattn.lab.drawing import Panel, drawn
 from posattn.lab.limits import MOST_LENGTH, real, whole
 from posattn.lab.panels import Table, panel
@@ -55,11 +55,13 @@ def select(T: float, q: float, d: float, eta: float, steps: float, *, note: Note
     limit_line = [(s, float(asymptote(s, tokens, rate))) for s, _ in steps_taken]
     limit_line = [(s, value) for s, value in limit_line if value < nothing]
     figure = drawn(
+        "Loss by step, and by the number of tokens after the last step.",
         Panel("Descent", "step", "loss", {"closed form": steps_taken, "limit: (T − 1)/(4ηt)": limit_line}),
         Panel(
             "More tokens", "tokens", "loss", {"fixed encoding": fixed, "stochastic encoding": stochastic}, mark=tokens
         ),
     )
+    taken = f"{count:,} {plural(count, 'step')}"
     rows = tuple(
         (f"{n:,}", f"{a:.3g}", f"{b:.3g}") for (n, a), (_, b) in list(zip(fixed, stochastic, strict=True))[::4]
     )
@@ -68,10 +70,10 @@ def select(T: float, q: float, d: float, eta: float, steps: float, *, note: Note
             panel(
                 f"{subset} of {tokens:,} tokens",
                 [
-                    f"After {count:,} steps the loss is {run.loss[-1]:.3g}; answering 0 loses {nothing:.3g}.",
+                    f"After {taken} the loss is {run.loss[-1]:.3g}; answering 0 loses {nothing:.3g}.",
                     _verdict(tokens, lengths[-1], fails),
                 ],
-                pictures=[("Loss by step, and by the number of tokens after the last step.", figure)],
+                pictures=[figure],
                 tables=[Table(caption="Loss by tokens", header=("tokens", "fixed", "stochastic"), rows=rows)],
                 notes=[
                     "Closed form of gradient descent on the population loss with one-hot positions, κ = ½.",

@@ -1,12 +1,18 @@
 """Serve the lab on this machine, and only to it: bound to 127.0.0.1, and nothing is sent or fetched elsewhere."""
 
+import logging
 import os
+import signal
 import tempfile
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from posattn.errors import PosattnError, missing_extra, require
+from posattn.lab.calls import CheckedCalls, taken
 from posattn.lab.limits import MOST_UPLOAD, whole
 from posattn.lab.work import Jobs
 
@@ -24,14 +30,14 @@ def serve(
     browser: bool = True,
     ready: Callable[[str], None] = print,
 ) -> None:
-    """Serve the page until Ctrl-C. `store`: the results that Runs shows; `ready` is called with the page's address."""
+    """Serve the page until Ctrl-C or SIGTERM. `store`: the results that Runs shows; `ready` is given its address."""
     shown = Path(store)
     require(shown.is_dir() or not shown.exists(), f"'{shown}' is a file: the lab shows a folder of results.")
     if port is not None:
         port = whole("port", port, least=1, most=65_535)
     jobs = Jobs()
-    threading.Thread(target=jobs.ask, args=("catalogue",), daemon=True).start()  # torch is imported while Gradio is
-    with tempfile.TemporaryDirectory(prefix="posattn-lab-") as folder:
+    threading.Thread(target=jobs.warm_up, daemon=True).start()  # torch is imported while Gradio is
+    with _terminable(), tempfile.TemporaryDirectory(prefix="posattn-lab-", ignore_cleanup_errors=True) as folder:
         os.environ |= SETTINGS | {"GRADIO_TEMP_DIR": folder}
         try:
             from gradio.themes import Base
@@ -56,10 +62,39 @@ def serve(
                 server_name=HOST, server_port=port, inbrowser=browser, share=False, quiet=True, show_error=True,
                 prevent_thread_lock=True, max_file_size=MOST_UPLOAD, ssr_mode=False, footer_links=[], theme=theme,
                 css=STYLE, head=head(), enable_monitoring=False, mcp_server=False, pwa=False,
-                app_kwargs={"middleware": [Middleware(TrustedHostMiddleware, allowed_hosts=[HOST, "localhost"])]},
+                app_kwargs={"middleware": [
+                    Middleware(TrustedHostMiddleware, allowed_hosts=[HOST, "localhost"]),
+                    Middleware(CheckedCalls, takes=taken(page.fns), folder=folder),
+                ]},
             )  # fmt: skip
         except OSError as error:
             said = str(error) if port is None else "it is in use, or not yours to open"
             raise PosattnError(f"port={port}: {said}. Name another port, or none.") from None
-        ready(address)
-        page.block_thread()
+        try:
+            ready(address)
+            while page.is_running:
+                time.sleep(0.1)
+        finally:
+            jobs.close()
+            logging.getLogger("uvicorn.error").disabled = True  # an open page has a connection, which is cut
+            if page.server is not None:
+                page.server.force_exit = True
+            page.close(verbose=False)
+
+
+@contextmanager
+def _terminable() -> Iterator[None]:
+    """Have SIGTERM end the lab as Ctrl-C does, by an exception: its folder and its processes are cleared up."""
+
+    def end(number: int, _: Any) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # what is being cleared up already
+        raise SystemExit(128 + number)
+
+    if threading.current_thread() is not threading.main_thread():  # it hears no signals
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

@@ -6,17 +6,20 @@ it sends back is JSON. Functions are named as in `tabs.FUNCTIONS`, so that this 
 
 import json
 import multiprocessing
+import signal
 import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
+from multiprocessing import forkserver
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from typing import Any, NamedTuple
 
 from posattn.errors import PosattnError
+from posattn.lab.plain import plain
 from posattn.lab.shown import Page, Shown
 
 #: Seconds that one job may take.
@@ -72,6 +75,8 @@ class Jobs:
         self._lock = threading.Lock()
         if START == "forkserver":
             CONTEXT.set_forkserver_preload(["posattn.lab.tabs"])
+            with _ignoring_interrupts():  # while it imports, too
+                forkserver.ensure_running()
 
     def ask(self, name: str, *inputs: Any) -> Any:
         """What a function gives that is not shown as it is, as names to choose from."""
@@ -80,6 +85,11 @@ class Jobs:
             while "found" not in said:
                 said = json.loads(job.here.recv_bytes())
         return said["found"]
+
+    def warm_up(self) -> None:
+        """Do a first job, so that the next one finds everything imported. The lab may be ended meanwhile."""
+        with suppress(EOFError, OSError):
+            self.ask("catalogue")
 
     def run(self, session: str, name: str, inputs: Sequence[Any]) -> Iterator[Progress | Shown | Explanation]:
         """Do that function elsewhere: how it goes, and at the end what it gave, or why it did not."""
@@ -117,6 +127,13 @@ class Jobs:
             "length or a smaller program, or use the command line, which has no limit."
         )
 
+    def close(self) -> None:
+        """End everything that is under way."""
+        with self._lock:
+            running = list(self._running)
+        for session in running:
+            self.cancel(session)
+
     def cancel(self, session: str) -> None:
         """End what a session has under way, if anything."""
         with self._lock:
@@ -124,6 +141,19 @@ class Jobs:
         if job is not None:
             job.cancelled = True
             job.process.kill()
+
+
+@contextmanager
+def _ignoring_interrupts() -> Iterator[None]:
+    """Have processes that are started here ignore Ctrl-C, which reaches all of them: the lab ends them itself."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _ended(job: _Job, seconds: float) -> str:
@@ -140,7 +170,10 @@ def _work(there: Connection, name: str, inputs: tuple[Any, ...]) -> None:
     """What the other process does."""
 
     def send(**said: Any) -> None:
-        there.send_bytes(json.dumps(said).encode())
+        try:
+            there.send_bytes(json.dumps(said).encode())
+        except BrokenPipeError:  # the lab was ended
+            sys.exit()
 
     from posattn.lab.tabs import FUNCTIONS
 
@@ -148,7 +181,7 @@ def _work(there: Connection, name: str, inputs: tuple[Any, ...]) -> None:
     try:
         send(found=FUNCTIONS[name](*inputs, note=lambda text: send(note=text)))
     except PosattnError as error:
-        send(explanation=str(error))
+        send(explanation=plain(str(error)))
     except RecursionError:
         send(explanation="Something is nested too deeply. Name parts of an expression: let part = …")
     except (MemoryError, RuntimeError) as error:

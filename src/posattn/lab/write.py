@@ -6,7 +6,7 @@ from pathlib import Path
 from posattn.compile import Compiled, Program, compile, library
 from posattn.compile.program_text import parse_program
 from posattn.compile.typed_input import checked_input
-from posattn.errors import PosattnError, require
+from posattn.errors import PosattnError, counted, require
 from posattn.lab.execute import proof_panel, run_program
 from posattn.lab.limits import program_text, real, typed_words
 from posattn.lab.panels import panel
@@ -39,7 +39,7 @@ def watched(text: str, domain: float, numbers: str, *, note: Note) -> Shown:
     words = typed_words(numbers)
     require(
         len(words) == program.length,
-        f"{len(words)} numbers were typed: the program '{program.name}' takes {program.length} of them.",
+        f"the program '{program.name}' takes {counted(program.length, 'number')}: type so many, not {len(words)}.",
     )
     return run_program(program, checked_input(program, words), proof=False, note=note)
 

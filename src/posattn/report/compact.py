@@ -37,7 +37,12 @@ class Compact:
         last, gaps = len(self.columns) - 1, max(1, most - 1)
         kept = sorted({round(step * last / gaps) for step in range(gaps + 1)})[-max(1, most) :]
         lines = tuple(
-            Line(head=line.head, cells=tuple(line.cells[place] for place in kept), published=line.published)
+            Line(
+                head=line.head,
+                cells=tuple(line.cells[place] for place in kept),
+                published=line.published,
+                best=frozenset(at for at, place in enumerate(kept) if place in line.best),
+            )
             for line in self.lines
         )
         return Compact(names=self.names, columns=tuple(self.columns[place] for place in kept), lines=lines)
@@ -85,11 +90,15 @@ def _lines(
 
 
 def _is_best(column: str, row: dict[str, Point], rivals: Sequence[dict[str, Point]]) -> bool:
-    """Whether no other row of the task is better in a column: higher for shares, lower for losses."""
+    """Whether no other row of the task is better in a column, to the digits that are shown.
+
+    Higher is better for shares, lower for losses.
+    """
     if column not in row or not math.isfinite(row[column].median):
         return False
-    others = [other[column].median for other in rivals if column in other]
-    return row[column].median == (max(others) if row[column].share else min(others))
+    others = [other[column] for other in rivals if column in other]
+    best = (max if row[column].share else min)(others, key=lambda point: point.median)
+    return _cell(row[column]) == _cell(best)
 
 
 def _cell(point: Point | None, *, published: bool = False) -> str:

@@ -19,7 +19,8 @@ from posattn.train.changes import written
 
 FORMATS = ("png", "svg", "pdf")
 FAR_BELOW = 1000  # times: what lies further below the rest is named, not drawn to scale
-LETTER = 0.064  # inches, a letter's mean width in a legend
+LETTER, LINE = 0.064, 0.18  # inches, a letter's mean width and a line's height in a legend
+NARROW = (3.6, 3.2)  # inches: a panel on a narrow page, whose letters are then about as large as the page's
 #: Colours that can be told apart without seeing red or green, in the order in which arms appear.
 COLOURS = ("#D55E00", "#0072B2", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999999")
 #: Arms beyond them have the same colours again, in another style.
@@ -31,10 +32,19 @@ def curves(results: Results) -> Figure:
 
     Solid: ours, with a band from the lowest to the highest seed; dashed: published; dotted: computed, not trained.
     """
+    return _curves(results, narrow=False)
+
+
+def narrow_curves(results: Results) -> Figure:
+    """The same below each other, for narrow pages."""
+    return _curves(results, narrow=True)
+
+
+def _curves(results: Results, *, narrow: bool) -> Figure:
     arms = list(dict.fromkeys(point.arm for point in results.points))
     computed = {case.arm for case in results.cases if not case.trial.trained}
     dotted = computed if any(case.arm not in computed for case in results.cases) else set[str]()
-    figure = panels(results.study.view.pictures(results.preset, results.points), arms, dotted=dotted)
+    figure = panels(results.study.view.pictures(results.preset, results.points), arms, dotted=dotted, narrow=narrow)
     if results.record.changes:  # a figure may be shown without its page
         changed = ", ".join(written(path, value) for path, value in results.record.changes.items())
         lines = textwrap.wrap(f"changed: {changed}", int(figure.get_figwidth() / LETTER))
@@ -42,22 +52,26 @@ def curves(results: Results) -> Figure:
     return figure
 
 
-def panels(pictures: Sequence[Picture], arms: Sequence[str], *, dotted: Collection[str] = ()) -> Figure:
-    """Pictures beside and below each other, with one style for each arm and one legend."""
+def panels(
+    pictures: Sequence[Picture], arms: Sequence[str], *, dotted: Collection[str] = (), narrow: bool = False
+) -> Figure:
+    """Pictures beside and below each other, or all below each other, with one style for each arm and one legend."""
     styles = {
         arm: {"color": COLOURS[index % len(COLOURS)]} | (AGAIN if index >= len(COLOURS) else {})
         for index, arm in enumerate(arms)
     }
-    columns = 2 if len(pictures) == 4 else max(1, min(3, len(pictures)))
+    columns = 1 if narrow else 2 if len(pictures) == 4 else max(1, min(3, len(pictures)))
     rows = max(1, -(-len(pictures) // columns))
-    width, height = (4.2, 3.4) if len(pictures) > 1 else (5.6, 4.8)
+    width, height = NARROW if narrow else (4.2, 3.4) if len(pictures) > 1 else (5.6, 4.8)
     figure = Figure(figsize=(width * columns, height * rows), layout="constrained")
     axes = figure.subplots(rows, columns, squeeze=False)
     for panel, picture in zip(axes.flat, pictures, strict=False):
         _draw(picture, panel, styles, dotted)
     for panel in axes.flat[len(pictures) :]:
         panel.set_visible(False)
-    _add_legend(figure)
+    rows = _add_legend(figure)
+    if narrow:
+        figure.set_figheight(figure.get_figheight() + LINE * rows)
     return figure
 
 
@@ -103,7 +117,13 @@ def _floor(curve: Curve, panel: Axes, colour: str, *, row: int) -> None:
         Rectangle((0, bottom - 0.02), 1, 0.08, transform=panel.transAxes, color=colour, alpha=0.3, linewidth=0)
     )
     said = f"↓ {curve.label}: {span(values)}"
-    panel.text(0.5, bottom + 0.02, said, transform=panel.transAxes, ha="center", va="center", fontsize=8, color="#222")
+    figure = panel.get_figure(root=True)
+    assert figure is not None
+    columns = panel.get_subplotspec().get_gridspec().ncols  # type: ignore[union-attr]
+    room = figure.get_figwidth() / columns - 0.8  # without what stands beside the axis
+    size = min(8.0, 8.0 * room / (LETTER * len(said)))
+    place = {"transform": panel.transAxes, "ha": "center", "va": "center"}
+    panel.text(0.5, bottom + 0.02, said, fontsize=size, color="#222", **place)
 
 
 def _line(curve: Curve, panel: Axes, own: dict[str, Any], *, dotted: bool) -> None:
@@ -126,7 +146,8 @@ def _line(curve: Curve, panel: Axes, own: dict[str, Any], *, dotted: bool) -> No
 def _x_axis(picture: Picture, panel: Axes) -> None:
     ticks = picture.ticks
     if picture.tick_labels:
-        panel.set_xticks(ticks, picture.tick_labels)
+        slanted = {"rotation": 30, "ha": "right"} if sum(map(len, picture.tick_labels)) > 30 else {}
+        panel.set_xticks(ticks, picture.tick_labels, **slanted)
         return
     if picture.log_x:
         panel.set_xscale("log")
@@ -148,16 +169,17 @@ def _x_axis(picture: Picture, panel: Axes) -> None:
         panel.set_xticks(ticks)  # nobody has 2.5 layers
 
 
-def _add_legend(figure: Figure) -> None:
-    """One legend for all panels, in as many columns as fit."""
+def _add_legend(figure: Figure) -> int:
+    """One legend for all panels, in as many columns as fit; how many rows it has."""
     legends = [panel.get_legend_handles_labels() for panel in figure.axes]
     entries = {label: handle for found in legends for handle, label in zip(*found, strict=True)}
     if not entries:  # everything diverged
-        return
+        return 0
     widest = 0.6 + LETTER * max(map(len, entries))  # with its line
     fitting = max(1, min(3, int(figure.get_figwidth() / widest)))
     place = {"loc": "outside lower center", "ncols": fitting, "frameon": False, "fontsize": 8}
     figure.legend(entries.values(), entries, **place)
+    return -(-len(entries) // fitting)
 
 
 def rendered(figure: Figure, kind: str) -> bytes:

@@ -7,12 +7,14 @@ from posattn import checks
 from posattn.engine import Store
 from posattn.files import make_folder, write_whole
 from posattn.report import table
-from posattn.report.figures import FORMATS, curves, rendered
+from posattn.report.figures import FORMATS, curves, narrow_curves, rendered
 from posattn.report.learned import learned
 from posattn.report.maps import colour_map
 from posattn.report.page import page
 from posattn.studies.core.results import Results
 
+#: A caption and a picture, by the name of its file.
+Captioned = dict[str, tuple[str, bytes]]
 GIVEN = "pass what posattn.studies.core.results.run gives"
 
 
@@ -20,11 +22,16 @@ def report_page(results: Results, out: str | os.PathLike[str] = "runs") -> str:
     """A study's report as one self-contained HTML page. Weights that it shows are read below `out`."""
     checks.instance("results", results, Results, fix=GIVEN)
     maps, pictures = mapped(results), learned(results, out)
-    drawn = rendered(curves(results), "png")
-    return page(results, (_caption(results), drawn), list(maps.values()), list(pictures.values()))
+    return _page(results, rendered(curves(results), "png"), maps, pictures)
 
 
-def mapped(results: Results) -> dict[str, tuple[str, bytes]]:
+def _page(results: Results, drawn: bytes, maps: Captioned, pictures: Captioned) -> str:
+    narrow = rendered(narrow_curves(results), "png")
+    given = {"caption": _caption(results), "maps": list(maps.values()), "learned": list(pictures.values())}
+    return page(results, drawn, narrow=narrow, **given)
+
+
+def mapped(results: Results) -> Captioned:
     """The study's maps: a caption and a picture by the name of its file."""
     caption = "Median over seeds, {}, one panel per model; hatched: not run there."
     return {
@@ -53,8 +60,7 @@ def write(results: Results, out: str | os.PathLike[str] = "runs") -> Path:
     maps, pictures = mapped(results), learned(results, out)
     for name, (_, picture) in (maps | pictures).items():
         write_whole(folder / f"{name}.png", picture)
-    shown = page(results, (_caption(results), drawn["png"]), list(maps.values()), list(pictures.values()))
-    write_whole(folder / "report.html", shown.encode())
+    write_whole(folder / "report.html", _page(results, drawn["png"], maps, pictures).encode())
     return folder / "report.html"
 
 

@@ -9,8 +9,9 @@ from typing import Any
 
 from posattn import checks
 from posattn.engine import Store
+from posattn.errors import counted
 from posattn.files import make_folder, write_whole
-from posattn.html import png, render
+from posattn.html import picture, render
 from posattn.report.figures import FORMATS, panels, rendered
 from posattn.report.table import IN_MARKDOWN
 from posattn.studies.core.case import Case
@@ -28,7 +29,8 @@ def write_sweep(sweep: Sweep, out: str | os.PathLike[str] = "runs") -> Path:
     checks.instance("sweep", sweep, Sweep, fix="pass what posattn.studies.sweep.sweep gives")
     folder = Store(out).folder / "reports" / sweep.request.name
     make_folder(folder)
-    figure = panels(pictures(sweep), list(dict.fromkeys(named(case.arm, case.x) for case in sweep.cases)))
+    shown, arms = pictures(sweep), list(dict.fromkeys(named(case.arm, case.x) for case in sweep.cases))
+    figure, narrow = panels(shown, arms), panels(shown, arms, narrow=True)
     drawn = {kind: rendered(figure, kind) for kind in FORMATS}
     for kind, content in drawn.items():
         write_whole(folder / f"curves.{kind}", content)
@@ -38,7 +40,7 @@ def write_sweep(sweep: Sweep, out: str | os.PathLike[str] = "runs") -> Path:
         "sweep.html",
         study=sweep.request.study,
         preset=sweep.request.preset,
-        curves={"caption": CAPTION, "source": png(drawn["png"])},
+        curves=picture(CAPTION, drawn["png"], narrow=rendered(narrow, "png")),
         header=header(sweep),
         best=best_cells(sweep),
         rows=cells(sweep),
@@ -84,12 +86,15 @@ def notes(sweep: Sweep) -> list[str]:
     request = sweep.request
     found = [
         f"Command: {request.command}",
-        f"Each setting is judged by the median over {request.seeds} seeds of its loss on the set “validation” after "
-        "the last step; test sets have no part in it, and no seed is left out.",
+        f"Each setting is judged by the median over {counted(request.seeds, 'seed')} of its loss on the set "
+        "“validation” after the last step; test sets have no part in it, and no seed is left out.",
     ]
     stopped = sum(one.stopped is not None for one in sweep.tried)
     if stopped:
-        found.append(f"{stopped} of {len(sweep.tried)} settings were stopped early; none of them can be the best.")
+        verb = "was" if stopped == 1 else "were"
+        found.append(
+            f"{stopped} of {counted(len(sweep.tried), 'setting')} {verb} stopped early and cannot be the best."
+        )
     left = {case.arm for case in request.study.chosen(request.tasks, request.preset, request.arms)}
     left -= {case.arm for case in sweep.cases}
     if left:

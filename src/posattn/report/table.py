@@ -5,6 +5,7 @@ import io
 import math
 from collections.abc import Sequence
 
+from posattn.errors import counted
 from posattn.studies.core.points import Point
 from posattn.studies.core.results import Results
 
@@ -29,7 +30,7 @@ def _counted(results: Results) -> bool:
 
 def cells(results: Results, points: Sequence[Point] | None = None) -> list[tuple[str, ...]]:
     """One row per point, as text; of those that the view puts into tables, or of others. Nothing published shows –."""
-    view, counted = results.study.view, _counted(results)
+    view, several = results.study.view, _counted(results)
     return [
         (
             point.task,
@@ -40,7 +41,7 @@ def cells(results: Results, points: Sequence[Point] | None = None) -> list[tuple
             f"{_written(point, min(point.ours), 1)}…{_written(point, max(point.ours), 1)}"
             if len(set(point.ours)) > 1
             else "–",
-            *((str(len(point.ours)),) if counted else ()),
+            *((str(len(point.ours)),) if several else ()),
             "–" if point.published_median is None else _written(point, point.published_median),
             "–" if point.ratio is None else f"{point.ratio:.3g}",
         )
@@ -102,7 +103,9 @@ def footnotes(results: Results) -> list[str]:
     if results.preset != "paper":
         notes.append(f"The {results.preset} preset trains less than the paper did, so absolute figures differ.")
     if results.diverged:
-        notes.append(f"{len(results.diverged)} diverged trials count with the last finite weights they had.")
+        lost = len(results.diverged)
+        count, had = ("counts", "it") if lost == 1 else ("count", "they")
+        notes.append(f"{counted(lost, 'diverged trial')} {count} with the last finite weights {had} had.")
     notes += [f"No {arm}: {why}" for arm, why in results.record.left_out.items()]
     for arm, (bad, of) in results.unparseable.items():
         infinite = any(point.arm == arm and math.isinf(point.median) for point in results.points)

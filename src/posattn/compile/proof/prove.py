@@ -26,7 +26,7 @@ from posattn.compile.proof.layer_weights import layer_weights
 from posattn.compile.proof.precision import PRECISIONS
 from posattn.compile.proof.record import Proof, Step
 from posattn.compile.proof.specification import prove_specification
-from posattn.errors import require
+from posattn.errors import counted, require
 from posattn.nn import ExactPositionalTransformer
 from posattn.nn.weights import check_finite_weights
 
@@ -161,7 +161,8 @@ def _layers(about: Subject, found: Layers) -> Finding:
     kept = (
         f"; registers that nothing depends on any more are left out: {_shown(found.dropped)}" if found.dropped else ""
     )
-    claim = f"each of {len(about.rounds)} layers is its round ({found.problems} distinct problems){kept}"
+    layers, problems = counted(len(about.rounds), "layer"), counted(found.problems, "distinct problem")
+    claim = f"each of {layers} is its round ({problems}){kept}"
     by = "z3, over exact fractions of the stored weights"
     if found.different:
         return Finding(Outcome.REFUTED, claim, WITHIN, by, f"Not so in {found.different}")

@@ -29,7 +29,7 @@ def draw(program: Program) -> Figure:
     panel.invert_yaxis()
     panel.set_xlabel("round")
     panel.set_ylabel("node")
-    panel.set_title(f"{program.name}: {program.nodes} nodes, {counted(rounds, 'round')}", fontsize=10)
+    panel.set_title(f"{program.name}: {counted(program.nodes, 'node')}, {counted(rounds, 'round')}", fontsize=10)
     for side in ("top", "right"):
         panel.spines[side].set_visible(False)
     return figure

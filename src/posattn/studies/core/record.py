@@ -1,9 +1,9 @@
 """What a study was asked for: which preset and options, which tasks, how many seeds of each model.
 
-It says which trials a report looks for; the report shows all of them that the store has, whichever command made them.
-So tasks, models and seeds may be added one by one. Another preset or other options begin a new record; an option that
-concerns some models only begins those anew. A study whose trials were changed has a record of its own beside the
-unchanged one, under a name that says what was changed.
+It says which trials a report looks for: it shows those of them that the store has, and no others that lie there. Tasks,
+models and seeds may be added one by one, and the record holds them together. Another preset or other options begin a
+new record; an option that concerns some models only begins those anew. A study whose trials were changed has a record
+of its own beside the unchanged one, under a name that says what was changed.
 """
 
 import json

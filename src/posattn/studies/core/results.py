@@ -1,6 +1,5 @@
 """What came out of a study: every seed's figure at every point, beside the published ones, read from the store."""
 
-import itertools
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -65,7 +64,7 @@ def run(
 ) -> Results:
     """Train what is missing, write down what was asked for, and read the results back from the store.
 
-    They are all that the store has of the study at this preset and with these options, from earlier runs too. Where
+    They are all that was asked for of the study at this preset and with these options, in earlier runs too. Where
     `arms` are named, options that concern some arms only are those of the earlier run unless others are chosen. A
     study with changed trials (`Study.setting`) has results of its own.
     `engine` runs the trials, where that is not this process; each `log` hears how they come along.
@@ -127,12 +126,12 @@ def _nothing(name: str, store: Store) -> PosattnError:
 
 
 def _read(study: Study, made: Record, store: Store) -> Results:
-    """All that the store has of a study as a record says."""
+    """Of the trials that a record asks for, all that the store has."""
     counts: dict[str, dict[str, int]] = {}
     trials: list[tuple[Case, dict[int, Any]]] = []
-    for task in study.tasks:
+    for task in [task for task in study.tasks if not made.tasks or task in made.tasks]:
         for case in study.cases_of(task, made.preset):
-            seeded = _seeded(case, store, made)
+            seeded = _seeded(case, store, made.seeds.get(case.arm, 0))
             if seeded:
                 trials.append((case, seeded))
                 arms = counts.setdefault(task, {})
@@ -159,22 +158,13 @@ def _read(study: Study, made: Record, store: Store) -> Results:
     )
 
 
-def _seeded(case: Case, store: Store, made: Record) -> dict[int, Any]:
-    """The finished trials of a case by seed: all that were ever asked for, and those that follow without a gap."""
-    most = made.seeds.get(case.arm, max(made.seeds.values()))
-    found: dict[int, Any] = {}
-    first = ""
-    for seed in itertools.count():
-        trial = case.seeded(seed)
-        name = trial.id
-        first = first or name
-        again = seed > 0 and name == first  # chance has no part in it
-        held = store.has(trial)
-        if seed >= most and (again or not held):
-            break
-        if held:
-            found[seed] = trial
-    return found
+def _seeded(case: Case, store: Store, most: int) -> dict[int, Any]:
+    """The finished trials of a case by seed, of so many that were asked for.
+
+    Others may lie in the store, too: models without a field that was changed are the same trials in a changed run.
+    """
+    trials = {seed: case.seeded(seed) for seed in range(most)}
+    return {seed: trial for seed, trial in trials.items() if store.has(trial)}
 
 
 def _finished(trials: list[tuple[Case, dict[int, Any]]], store: Store) -> list[Finished]:

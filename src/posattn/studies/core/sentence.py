@@ -142,7 +142,8 @@ def placed(at: str, points: Sequence[Point]) -> str:
     low, high = min(point.x for point in points), max(point.x for point in points)
     number = _written(low) if low == high else f"{_written(low)} to {_written(high)}"
     word = WORDS[int(low)] if low == high and low in range(len(WORDS)) else number
-    return at.format(x=number, times="" if low == high == 1 else f"{word} times ", test_set=points[0].test_set)
+    times, s = ("", "") if low == high == 1 else (f"{word} times ", "s")
+    return at.format(x=number, times=times, s=s, test_set=points[0].test_set)
 
 
 def _on(points: Sequence[Point]) -> str:

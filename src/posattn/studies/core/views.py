@@ -18,6 +18,8 @@ from posattn.version import __version__
 
 #: Of all steps, the shares that the table of a study through training shows.
 MILESTONES = (0.0, 0.1, 0.3, 0.5, 1.0)
+#: Losses from here on are no matter of how far a model is off.
+DIVERGED = 1e20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,7 +27,7 @@ class View(ABC):
     """A way to show a study. `axis` is what x is, `measure` what its scores are called.
 
     `versus` names the two arms that the study's answer compares, and `at` says where: {x} is the place on the axis,
-    {times} the same in words, as “ten times ”, {test_set} the test set.
+    {times} the same in words, as “ten times ”, {s} an s unless it is 1, {test_set} the test set.
     """
 
     axis: str
@@ -35,6 +37,7 @@ class View(ABC):
     column: ClassVar[str] = "test set"  # of tables: what names a point
     across: ClassVar[str] = "x"  # of compact tables: what has a column each, x or test set
     axis_column: ClassVar[bool] = True  # of tables: whether x has a column of its own
+    most: ClassVar[float] = DIVERGED  # a model whose score is not below it has diverged
     weight_maps: ClassVar[bool] = False  # whether the report shows weights before and after training
 
     @abstractmethod
@@ -144,6 +147,7 @@ class Derived(View):
     figures: tuple[str, ...]
     derive: Callable[[Case, list[Row], Path], Mapping[str, float]]
     drawn: tuple[str, ...] = ()
+    most: ClassVar[float] = math.inf  # bounds may be as large as they like
 
     def points(self, study: str, preset: str, finished: Iterable[Finished]) -> list[Point]:
         found = []
@@ -217,7 +221,7 @@ class ThroughTraining(View):
 
     panels: Callable[[str], tuple[Panel, ...]]
     axis: str = "steps"
-    at: str = "After {x} steps"
+    at: str = "After {x} step{s}"
     column: ClassVar[str] = "score"
     across: ClassVar[str] = "test set"
     weight_maps: ClassVar[bool] = True

@@ -26,7 +26,7 @@ class KHopDepth(KHopStudy):
         score="metric",
         measure="token accuracy",
         share=True,
-        at="With {x} layers",
+        at="With {x} layer{s}",
         versus=STANDARD,
         decided_on="validation",
     )

@@ -19,7 +19,7 @@ class KHopOod(KHopStudy):
     question = "Do induction hops work on letters never seen?"
     answers = "Fig. 5"
     view = CurvesOverCases(
-        axis="layers", at="On held-out letters, with {x} layers,", versus=STANDARD, decided_on="held-out letters"
+        axis="layers", at="On held-out letters, with {x} layer{s},", versus=STANDARD, decided_on="held-out letters"
     )
     tasks = ("khop",)
     notes = ("Cross-entropy on held-out letters beside that on fresh sequences of the training letters.",)
