@@ -67,6 +67,7 @@ def test_a_right_call_reaches_the_page_as_it_is(path: str, body: str) -> None:
         (CALL, b"", "the call is not JSON"),
         (CALL, b"\xff\xfe", "the call is not JSON"),
         (CALL, b"[" * 100_000, "the call is not JSON"),
+        (CALL, b"[" * (4 * 1024 * 1024 + 1), "the call has more than 4,194,304 bytes"),
         ("/gradio_api/call/excute", b'{"data": []}', "did you mean 'execute'"),
         (JOIN, b'{"data": ["m", "1"]}', "unknown function None"),
         (JOIN, b'{"data": ["m", "1"], "fn_index": 8}', "unknown function 8"),

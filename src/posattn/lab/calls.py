@@ -19,6 +19,8 @@ Send = Callable[[Message], Awaitable[None]]
 #: Where functions are called: by name, or as the page does it, by the number that comes with the values.
 BY_NAME = re.compile(r"/gradio_api/call/([^/]+)/?")
 BY_NUMBER = re.compile(r"/gradio_api/(?:queue/join|(?:run|api)/([^/]+)/?)")
+#: Bytes of a call: far more than the longest text that the lab takes, which gets a better explanation.
+MOST_CALL = 4 * 1024 * 1024
 HOW = 'send {"data": […]} as JSON to /gradio_api/call/NAME'
 
 
@@ -40,8 +42,8 @@ class CheckedCalls:
         named = BY_NAME.fullmatch(scope["path"]) if is_post else None
         called = named or (BY_NUMBER.fullmatch(scope["path"]) if is_post else None)
         if called:
-            body = await _whole(receive)
             try:
+                body = await _whole(receive)
                 self.check(called[1], body, by_number=not named)
             except PosattnError as error:
                 return await _refuse(send, str(error))
@@ -126,12 +128,12 @@ def taken(functions: Mapping[int, Any]) -> dict[str | int, list[Taken]]:
 
 
 async def _whole(receive: Receive) -> bytes:
-    parts = []
-    while True:
+    body, more = b"", True
+    while more:
         message = await receive()
-        parts.append(message.get("body", b""))
-        if not message.get("more_body"):
-            return b"".join(parts)
+        body, more = body + message.get("body", b""), message.get("more_body", False)
+        require(len(body) <= MOST_CALL, f"the call has more than {MOST_CALL:,} bytes: send less, or use the commands.")
+    return body
 
 
 def _again(body: bytes, receive: Receive) -> Receive:
