@@ -43,8 +43,8 @@ def sweep(
             "--set",
             metavar="FIELD=VALUE,VALUE",
             help="A field of the trials and the values to try; repeatable. As optimiser.lr=1e-4,5e-4,1e-3, "
-            "model.heads=1,2,4, optimiser.schedule=cosine,linear; for random and optuna also a range, "
-            "optimiser.lr=1e-5..1e-2.",
+            "model.heads=1,2,4, optimiser.schedule=cosine,linear; for random and optuna also a range, by logarithms, "
+            "optimiser.lr=1e-5..1e-2, or of whole numbers, where both ends are, model.layers=1..6.",
         ),
     ] = None,
     search: Annotated[str, typer.Option(help="grid (every combination), random, or optuna.")] = "grid",

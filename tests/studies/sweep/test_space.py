@@ -81,6 +81,20 @@ def test_a_budget_beyond_the_grid_is_the_grid() -> None:
     assert drawn(space, 50, torch.Generator().manual_seed(0)) == space.settings()
 
 
+@pytest.mark.parametrize("budget", [1, 5, 7, 8, 9, 50])
+def test_a_range_of_whole_numbers_has_as_many_settings_as_numbers(budget: int) -> None:
+    space = parse(["model.layers=1..4", "optimiser.name=sgd,adam"])
+    every = [(layers, name) for layers in (1, 2, 3, 4) for name in ("sgd", "adam")]
+    assert space.size == 8
+    found = drawn(space, budget, torch.Generator().manual_seed(1))
+    tried = [(one["model.layers"], one["optimiser.name"]) for one in found]
+    assert len(set(tried)) == len(tried) == min(budget, 8)
+    assert set(tried) <= set(every)
+    search = searching("optuna", space, budget=budget, batch=50)()
+    assert len({repr(one) for one in search.ask()}) == min(budget, 8)
+    assert search.ask() == []
+
+
 @pytest.mark.parametrize(
     ("search", "budget", "batch", "said"),
     [

@@ -63,7 +63,9 @@ class Task:
                 "Look at Ray's logs there; often the memory was not enough. What was finished is kept."
             )
         how = "before it began" if where is None else f"with its worker on {where}"
-        self.reporter.say(f"{self.trials[0].title} was lost {how}: it goes on elsewhere.")
+        self.reporter.say(
+            f"{self.trials[0].title} was lost {how}: it begins again where there is room, from its last checkpoint."
+        )
 
     # ---- what a worker tells
 

@@ -25,7 +25,7 @@ class OptunaSearch:
             sampler = optuna.samplers.TPESampler(seed=0, constant_liar=True)
         self.study = optuna.create_study(sampler=sampler, direction="minimize")
         self.forgotten = optuna.trial.TrialState.FAIL
-        self.space, self.left, self.batch = space, budget, batch
+        self.space, self.left, self.batch = space, min(budget, space.size or budget), batch
         self.asked: list[Any] = []
         self.seen: set[str] = set()
         # Listed values are known by their place: Optuna's own may be no lists.

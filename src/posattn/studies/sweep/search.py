@@ -48,8 +48,11 @@ class Listed:
 
 def drawn(space: Space, budget: int, generator: torch.Generator) -> list[Setting]:
     """So many settings at random, no two alike: all of them where there are not more."""
-    if space.size is not None and space.size <= budget:
-        return space.settings()
+    if space.size is not None and space.size <= 2 * budget:  # one by one, the last would take long to come up
+        every = space.every()
+        if len(every) <= budget:
+            return every
+        return [every[at] for at in torch.randperm(len(every), generator=generator)[:budget].tolist()]
     found: dict[str, Setting] = {}
     while len(found) < budget:
         shares = torch.rand(len(space.fields), generator=generator, dtype=torch.float64).tolist()

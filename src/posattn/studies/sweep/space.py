@@ -46,6 +46,11 @@ class Range:
         return isinstance(self.low, int) and isinstance(self.high, int)
 
     @property
+    def count(self) -> int | None:
+        """How many numbers there are; None where they cannot be counted."""
+        return int(self.high - self.low + 1) if self.whole else None
+
+    @property
     def ends(self) -> tuple[float, float]:
         return self.low, self.high
 
@@ -87,9 +92,10 @@ class Space:
 
     @property
     def size(self) -> int | None:
-        """How many settings there are; None where a field has a range."""
-        listed = [values for values in self.fields.values() if not isinstance(values, Range)]
-        return math.prod(map(len, listed)) if len(listed) == len(self.fields) else None
+        """How many settings there are; None where a range is not one of whole numbers."""
+        counts = [values.count if isinstance(values, Range) else len(values) for values in self.fields.values()]
+        known = [count for count in counts if count is not None]
+        return math.prod(known) if len(known) == len(counts) else None
 
     def settings(self) -> list[Setting]:
         """Every combination of the listed values, the last field's changing fastest."""
@@ -98,9 +104,14 @@ class Space:
                 f"--set {path}={self.fields[path]}: a grid needs listed values. Give some, with commas, or draw from "
                 "the range, --search random --budget 50."
             )
+        return self.every()
+
+    def every(self) -> list[Setting]:
+        """Every combination, where they can be counted: ranges of whole numbers are lists of them."""
         require((self.size or 0) <= MOST, f"the grid has {self.size} settings, and a sweep at most {MOST}: try fewer.")
         listed = [
-            [(path, value) for value in values] for path, values in self.fields.items() if isinstance(values, tuple)
+            [(path, value) for value in (_whole(values) if isinstance(values, Range) else values)]
+            for path, values in self.fields.items()
         ]
         return [dict(chosen) for chosen in itertools.product(*listed)]
 
@@ -118,6 +129,10 @@ class Space:
             else ",".join([changes.written(path, values[0]), *(changes.written("", value)[1:] for value in values[1:])])
             for path, values in self.fields.items()
         ]
+
+
+def _whole(values: Range) -> Iterable[int]:
+    return range(int(values.low), int(values.high) + 1)
 
 
 def parse(given: Sequence[str]) -> Space:
