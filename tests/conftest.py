@@ -8,6 +8,7 @@ import random
 from collections.abc import Iterator
 from pathlib import Path
 
+import hypothesis
 import jaxtyping
 import pytest
 import torch
@@ -29,6 +30,10 @@ collect_ignore = [
 # Tests run in as many processes as there are cores: more threads would wait for each other.
 if "OMP_NUM_THREADS" not in os.environ:
     torch.set_num_threads(1)
+
+# Nothing is timed here: another process may have the core for a while.
+hypothesis.settings.register_profile("untimed", deadline=None)
+hypothesis.settings.load_profile("untimed")
 
 #: Folders of tests that multiply and add, and what in them does not, or does so in other processes.
 NUMERIC = ("compile/", "nn/", "tasks/", "theory/", "train/", "zoo/", "test_encodings.py", "test_machine.py")

@@ -28,7 +28,7 @@ def counted(count: int, what: str) -> str:
     >>> counted(0, "round"), counted(1, "round"), counted(2, "round")
     ('no round', '1 round', '2 rounds')
     """
-    return f"{count or 'no'} {what}" if count < 2 else f"{count} {plural(count, what)}"
+    return f"{count or 'no'} {what}" if count < 2 else f"{count} {what}s"
 
 
 def plural(count: int, what: str) -> str:

@@ -40,14 +40,14 @@ class Page(HTMLParser):
 
 
 def report(text: str) -> str:
-    picture = {"caption": text, "source": png(b"\x89PNG")}
+    picture = {"caption": text, "source": png(b"\x89PNG"), "narrow": None}
     line = SimpleNamespace(head=(text, text), cells=(text, text), published=False, best={0})
     part = SimpleNamespace(names=("task", text), columns=(text, text), lines=[line])
     study = SimpleNamespace(name=text, question=text, paper=text, answers=text)
     return render(
         "report.html", study=study, changes=[], preset=text, versions=[text], curves=picture, maps=[],
         learned=[picture], answer=text, caveats=[text], compact=[part], axis=text, measure=text,
-        every=([text], [[text, text]]), csv=csv(text), file=text, notes=[text],
+        every=([text], [[text, text]]), rows=text, csv=csv(text), file=text, notes=[text],
     )  # fmt: skip
 
 

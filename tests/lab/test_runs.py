@@ -8,7 +8,7 @@ import pytest
 from posattn import engine, nn, report
 from posattn.errors import PosattnError
 from posattn.lab import runs as runs_of
-from posattn.lab.runs import runs, studies, study_report
+from posattn.lab.runs import place, runs, studies, study_report
 from posattn.studies import get
 from posattn.studies.core import results
 from posattn.train import Data, Evaluation, Optimiser, Trial
@@ -99,3 +99,15 @@ def test_only_studies_of_the_store_have_reports(store: str, wrong: str) -> None:
 def test_a_store_that_is_not_there_yet_is_explained(tmp_path: Path) -> None:
     with pytest.raises(PosattnError, match="is not there yet: train something"):
         runs(str(tmp_path / "none"), "", note=silent)
+
+
+def test_test_sets_stand_in_the_order_of_their_numbers() -> None:
+    names = ["validation", "c=10", "c=2", "shift 1000", "c=1.5", "shift 10"]
+    assert sorted(names, key=place) == ["validation", "c=1.5", "c=2", "c=10", "shift 10", "shift 1000"]
+
+
+def test_a_study_of_ones_own_is_not_imported_and_its_report_is_named(tmp_path: Path) -> None:
+    (tmp_path / "studies").mkdir()
+    (tmp_path / "studies" / "mine.json").write_text("{}")
+    with pytest.raises(PosattnError, match=r"'mine' is a study of your own.*reports/mine/report\.html"):
+        study_report(str(tmp_path), "mine", note=silent)

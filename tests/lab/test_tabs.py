@@ -271,3 +271,11 @@ def test_the_catalogue_offers_every_program_and_every_trained_model() -> None:
     assert "trained: sort, looped" in found["trained"]
     assert len(found["programs"]) == len(library.PROGRAMS)
     assert {"execute", "generalise", "attention", "select", "compile", "runs"} <= set(FUNCTIONS)
+
+
+def test_numbers_outside_the_domain_of_a_written_program_are_refused_and_others_run_in_it() -> None:
+    text = write.library_text("sort")
+    page, _ = write.watched(text, 10, "1 2 3 4 5 6 7 8", note=silent).pages
+    assert "inputs in ±10." in page.html
+    with pytest.raises(PosattnError, match=r"reach 100, and inputs lie in ±10: use a larger domain"):
+        write.watched(text, 10, "1 2 3 4 5 6 7 100", note=silent)

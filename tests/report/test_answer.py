@@ -94,7 +94,7 @@ def test_a_model_whose_answers_hold_no_number_is_not_said_to_have_diverged():
 
 
 def test_caveats_say_one_seed_and_a_short_preset():
-    assert caveats(made(SUM)) == ["One seed", "the quick preset trains less than the paper did"]
+    assert caveats(made(SUM)) == ["One seed", "the quick preset trains less than the paper preset does"]
 
 
 def test_caveats_of_the_papers_protocol_count_the_seeds():

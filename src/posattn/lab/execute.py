@@ -40,14 +40,14 @@ def execute(choice: str, numbers: str, proof: bool = False, *, note: Note) -> Sh
     words = typed_words(numbers)
     if kind == PROGRAM:
         program, rows = library_input(name, words, {})
-        return run_program(program, rows, proof=proof, note=note)
+        return run_program(program, rows, domain=domain_of(rows), proof=proof, note=note)
     return _trained(name, model[0], words, proof=proof, note=note)
 
 
-def run_program(program: Program, rows: np.ndarray, *, proof: bool, note: Note) -> Shown:
-    """A program compiled and run, beside what its specification asks for, or its own steps."""
+def run_program(program: Program, rows: np.ndarray, *, domain: float, proof: bool, note: Note) -> Shown:
+    """A program compiled for inputs in ±domain and run, beside what its specification asks for, or its own steps."""
     note("compiling")
-    made = compile(program, domain=domain_of(rows))
+    made = compile(program, domain=domain)
     note("running")
     given = made(torch.from_numpy(rows).float()[None])[0].double().numpy()
     meant = reference(program, rows)

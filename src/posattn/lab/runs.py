@@ -1,6 +1,7 @@
 """Runs: what lies in the store, filtered, with curves; and the report of each study."""
 
 import math
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -13,11 +14,13 @@ from posattn.errors import PosattnError, plural, require
 from posattn.lab.panels import Drawn, Table, panel
 from posattn.lab.shown import Note, Page, Shown
 from posattn.report import figures
+from posattn.studies import REGISTRY
 from posattn.studies.core import record, results
 from posattn.studies.core.points import Picture, Point, over_places, scored
 
 #: Trials in the table, and of these in the picture.
 MOST_ROWS, MOST_CURVES = 200, 8
+NUMBER = re.compile(r"\d+(\.\d+)?")
 #: What scores on the samples of training are called: no test.
 TRAINING = "train"
 
@@ -52,6 +55,11 @@ def study_report(store: str, name: str | None, *, note: Note) -> Shown:
     known = studies(store, note=note)
     require(bool(known), f"no study was run in '{Path(store).name}': start one, posattn run STUDY --out {store}.")
     choice("study", name if isinstance(name, str) else repr(name), known)
+    require(
+        str(name).partition("+")[0] in REGISTRY,
+        f"'{name}' is a study of your own, and the lab imports no files of yours: open "
+        f"{Path(store) / 'reports' / str(name) / 'report.html'}, which posattn run wrote.",
+    )
     note("reading the results")
     found = results.results(str(name), store)
     note("drawing the report")
@@ -90,7 +98,7 @@ def _progress(one: Held) -> str:
 def drawn(store: str, finished: list[Held], *, caption: str) -> Drawn:
     """Losses by step, of trials that were evaluated at several, and by test set, as reports draw them."""
     labels = _labels(finished)
-    every = list(dict.fromkeys(name for one in finished for name in one.losses))
+    every = sorted({name for one in finished for name in one.losses}, key=place)
     names = [name for name in every if name != TRAINING] or every
     rows = Store(store).rows(set(labels))
     steps = [_point(labels[row["trial"]], row["step"], row["loss"]) for row in rows if row["set"] == names[0]]
@@ -109,6 +117,12 @@ def drawn(store: str, finished: list[Held], *, caption: str) -> Drawn:
     dotted = computed if len(computed) < len(labels) else set[str]()
     wide, narrow = (figures.panels(pictures, list(labels.values()), dotted=dotted, narrow=n) for n in (False, True))
     return Drawn(caption, wide, narrow)
+
+
+def place(name: str) -> tuple[bool, str, float, str]:
+    """Where a test set stands on the axis: by the number in its name, as c=2 before c=10, and first without one."""
+    found = NUMBER.search(name)
+    return (False, "", 0.0, name) if found is None else (True, name[: found.start()], float(found[0]), name)
 
 
 def _labels(finished: list[Held]) -> dict[str, str]:

@@ -8,6 +8,7 @@ import json
 import multiprocessing
 import signal
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -66,6 +67,16 @@ def _started(name: str, inputs: Sequence[Any]) -> tuple[BaseProcess, Connection]
     return process, here
 
 
+def _start_server() -> None:
+    try:
+        forkserver.ensure_running()
+    except OSError as error:
+        raise PosattnError(
+            f"the folder for temporary files, {tempfile.gettempdir()}, takes no socket ({error}): set TMPDIR to "
+            "another, with a short name."
+        ) from None
+
+
 class Jobs:
     """The jobs of everybody who has the page open: one at a time for each session."""
 
@@ -76,7 +87,7 @@ class Jobs:
         if START == "forkserver":
             CONTEXT.set_forkserver_preload(["posattn.lab.tabs"])
             with _ignoring_interrupts():  # while it imports, too
-                forkserver.ensure_running()
+                _start_server()
 
     def ask(self, name: str, *inputs: Any) -> Any:
         """What a function gives that is not shown as it is, as names to choose from."""

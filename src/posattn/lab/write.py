@@ -3,6 +3,8 @@
 import tempfile
 from pathlib import Path
 
+import numpy as np
+
 from posattn.compile import Compiled, Program, compile, library
 from posattn.compile.program_text import parse_program
 from posattn.compile.typed_input import checked_input
@@ -29,19 +31,23 @@ def compiled(text: str, domain: float, *, note: Note) -> Shown:
     """What the program was compiled to, and its certificate."""
     made = _verified(text, domain, note)
     rounds = [round_.note or "round" for round_ in made.program.rounds]
-    return Shown((panel(f"{made.program.name}, compiled", [made.summary(), str(made.certificate)], steps=rounds),))
+    said = [made.summary(), str(made.certificate), *_unchecked(made.program)]
+    return Shown((panel(f"{made.program.name}, compiled", said, steps=rounds),))
 
 
 def watched(text: str, domain: float, numbers: str, *, note: Note) -> Shown:
     """The program at work on typed numbers."""
     program = _program(text)
-    real("domain", domain, least=1e-6, most=MOST_DOMAIN)
+    within = real("domain", domain, least=1e-6, most=MOST_DOMAIN)
     words = typed_words(numbers)
     require(
         len(words) == program.length,
         f"the program '{program.name}' takes {counted(program.length, 'number')}: type so many, not {len(words)}.",
     )
-    return run_program(program, checked_input(program, words), proof=False, note=note)
+    rows = checked_input(program, words)
+    largest = float(np.abs(rows).max())
+    require(largest <= within, f"the numbers reach {largest:g}, and inputs lie in ±{within:g}: use a larger domain.")
+    return run_program(program, rows, domain=within, proof=False, note=note)
 
 
 def proved(text: str, domain: float, *, note: Note) -> Shown:
@@ -52,13 +58,23 @@ def proved(text: str, domain: float, *, note: Note) -> Shown:
 def weights(folder: str, text: str, domain: float, *, note: Note) -> Shown:
     """The verified weights as a file in `folder`."""
     made = _verified(text, domain, note)
-    name = "".join(letter if letter.isalnum() or letter in "-_" else "-" for letter in made.program.name)[:60]
+    name = "".join(letter if letter.isalnum() or letter in "-_" else "-" for letter in made.program.name)[:60].strip(
+        "-"
+    )
     path = Path(tempfile.mkdtemp(dir=folder)) / f"{name or 'program'}.safetensors"
     note("writing the weights")
     made.save(path)
     said = f"{path.name} holds the weights, the program and its certificate: {path.stat().st_size:,} bytes."
     then = f"Run it: posattn run-model {path.name} NUMBERS. Prove it: posattn prove {path.name}."
-    return Shown((panel("Weights", [said, then]),), str(path))
+    return Shown((panel("Weights", [said, *_unchecked(made.program), then]),), str(path))
+
+
+def _unchecked(program: Program) -> list[str]:
+    """What a certificate does not say."""
+    if program.specification is None:
+        return []
+    name = type(program.specification).__name__
+    return [f"This holds of the program. Whether the program does what its specification, {name}, says: prove it."]
 
 
 def _program(text: str) -> Program:

@@ -74,7 +74,8 @@ def caveats(results: Results) -> list[str]:
     if results.preset == "smoke":
         found.append("the smoke preset only shows that everything runs")
     elif results.preset != "paper":
-        found.append(f"the {results.preset} preset trains less than the paper did")
+        whose = "the paper did" if any(point.published for point in results.points) else "the paper preset does"
+        found.append(f"the {results.preset} preset trains less than {whose}")
     if results.changes:
         found.append(f"{counted(len(results.changes), 'setting')} changed")
     if results.diverged:

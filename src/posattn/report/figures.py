@@ -27,20 +27,11 @@ COLOURS = ("#D55E00", "#0072B2", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#0
 AGAIN: dict[str, Any] = {"linestyle": "-.", "marker": "^"}
 
 
-def curves(results: Results) -> Figure:
-    """All panels of the study's view.
+def curves(results: Results, *, narrow: bool = False) -> Figure:
+    """All panels of the study's view, below each other on narrow pages.
 
     Solid: ours, with a band from the lowest to the highest seed; dashed: published; dotted: computed, not trained.
     """
-    return _curves(results, narrow=False)
-
-
-def narrow_curves(results: Results) -> Figure:
-    """The same below each other, for narrow pages."""
-    return _curves(results, narrow=True)
-
-
-def _curves(results: Results, *, narrow: bool) -> Figure:
     arms = list(dict.fromkeys(point.arm for point in results.points))
     computed = {case.arm for case in results.cases if not case.trial.trained}
     dotted = computed if any(case.arm not in computed for case in results.cases) else set[str]()

@@ -7,7 +7,7 @@ from posattn import checks
 from posattn.engine import Store
 from posattn.files import make_folder, write_whole
 from posattn.report import table
-from posattn.report.figures import FORMATS, curves, narrow_curves, rendered
+from posattn.report.figures import FORMATS, curves, rendered
 from posattn.report.learned import learned
 from posattn.report.maps import colour_map
 from posattn.report.page import page
@@ -21,14 +21,8 @@ GIVEN = "pass what posattn.studies.core.results.run gives"
 def report_page(results: Results, out: str | os.PathLike[str] = "runs") -> str:
     """A study's report as one self-contained HTML page. Weights that it shows are read below `out`."""
     checks.instance("results", results, Results, fix=GIVEN)
-    maps, pictures = mapped(results), learned(results, out)
-    return _page(results, rendered(curves(results), "png"), maps, pictures)
-
-
-def _page(results: Results, drawn: bytes, maps: Captioned, pictures: Captioned) -> str:
-    narrow = rendered(narrow_curves(results), "png")
-    given = {"caption": _caption(results), "maps": list(maps.values()), "learned": list(pictures.values())}
-    return page(results, drawn, narrow=narrow, **given)
+    drawn = rendered(curves(results), "png")
+    return page(results, drawn, maps=mapped(results).values(), learned=learned(results, out).values())
 
 
 def mapped(results: Results) -> Captioned:
@@ -60,12 +54,6 @@ def write(results: Results, out: str | os.PathLike[str] = "runs") -> Path:
     maps, pictures = mapped(results), learned(results, out)
     for name, (_, picture) in (maps | pictures).items():
         write_whole(folder / f"{name}.png", picture)
-    write_whole(folder / "report.html", _page(results, drawn["png"], maps, pictures).encode())
+    text = page(results, drawn["png"], maps=maps.values(), learned=pictures.values())
+    write_whole(folder / "report.html", text.encode())
     return folder / "report.html"
-
-
-def _caption(results: Results) -> str:
-    """What the lines of the figure are."""
-    computed = any(not case.trial.trained for case in results.cases)
-    dotted = "; dotted, or ↓ where it is far below: computed, not trained" if computed else ""
-    return f"Median over seeds with a band from the lowest to the highest; dashed: published{dotted}."

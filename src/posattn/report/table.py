@@ -98,9 +98,10 @@ def footnotes(results: Results) -> list[str]:
         "the highest, and no seed is left out.",
     ]
     notes = [*(f"Changed: {change}." for change in results.changes), *notes]
-    if results.changes and any(point.published for point in results.points):
+    published = any(point.published for point in results.points)
+    if results.changes and published:
         notes.append("Published figures are of the unchanged protocol: ratios compare two different experiments.")
-    if results.preset != "paper":
+    if results.preset != "paper" and published:
         notes.append(f"The {results.preset} preset trains less than the paper did, so absolute figures differ.")
     if results.diverged:
         lost = len(results.diverged)
