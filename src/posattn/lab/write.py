@@ -58,10 +58,8 @@ def proved(text: str, domain: float, *, note: Note) -> Shown:
 def weights(folder: str, text: str, domain: float, *, note: Note) -> Shown:
     """The verified weights as a file in `folder`."""
     made = _verified(text, domain, note)
-    name = "".join(letter if letter.isalnum() or letter in "-_" else "-" for letter in made.program.name)[:60].strip(
-        "-"
-    )
-    path = Path(tempfile.mkdtemp(dir=folder)) / f"{name or 'program'}.safetensors"
+    name = "".join(letter if letter.isalnum() or letter in "-_" else "-" for letter in made.program.name)[:60]
+    path = Path(tempfile.mkdtemp(dir=folder)) / f"{name.strip('-') or 'program'}.safetensors"
     note("writing the weights")
     made.save(path)
     said = f"{path.name} holds the weights, the program and its certificate: {path.stat().st_size:,} bytes."

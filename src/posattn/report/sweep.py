@@ -20,8 +20,8 @@ from posattn.studies.sweep.tried import Sweep, Tried
 from posattn.train.changes import written
 
 CAPTION = (
-    "Best median at each value, whatever the other fields are, with a band from the lowest to the highest of its seeds; "
-    "settings that were stopped early are not drawn."
+    "Best median at each value, whatever the other fields are, with a band from the lowest to the highest of its "
+    "seeds; settings that were stopped early are not drawn."
 )
 
 
