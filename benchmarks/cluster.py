@@ -101,9 +101,10 @@ def overhead(seconds: float = 120.0) -> None:
     here, steps = AsPlanned(torch.device("cpu")), steps_for(seconds)
     with cluster(1) as there:
         taken(trials(2), there)
-        runs = [(taken(trials(steps), here), taken(trials(steps), there)) for _ in range(3)]
-    for local, remote in runs:
-        print(f"{steps} steps: local {local:.1f} s, cluster {remote:.1f} s, ratio {remote / local:.3f}")
+        for _ in range(3):
+            local, remote = taken(trials(steps), here), taken(trials(steps), there)
+            ratio = f"ratio {remote / local:.3f}"
+            print(f"{steps} steps: local {local:.1f} s, cluster {remote:.1f} s, {ratio}", flush=True)
     start_up(seconds)
 
 
