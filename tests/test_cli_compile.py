@@ -295,7 +295,7 @@ def test_trace_writes_a_page_whole(run, tmp_path):
 def test_the_page_of_a_shorter_input_says_where_it_was_filled_up(run, files, tmp_path):
     assert run("trace", files["sort"], 3, 1, "--html", "short.html").code == 0
     page = (tmp_path / "short.html").read_text(encoding="utf-8")
-    assert "2 of 4 numbers were given; nodes 2 to 3 were filled up with 10, which the program ignores" in page
+    assert "2 of 4 numbers were given; nodes 2 to 3 were filled up with 10, which changes no answer of theirs" in page
 
 
 TRACING = {

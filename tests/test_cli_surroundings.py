@@ -219,7 +219,7 @@ def test_trace_of_a_file_shows_the_program_in_it(run: Any, files: dict[str, Path
     assert whole.out.splitlines()[-1].split() == ["output", "-1", "0", "2", "3"]
     short = run("trace", files["sort"], 3, 1)  # filled up with what the program ignores
     assert short.out.splitlines()[-1].split() == ["output", "1", "3", "50", "50"]
-    said = "2 of 4 numbers were given; filled up with 50, which the program ignores"
+    said = "2 of 4 numbers were given; filled up with 50, which changes no answer of theirs"
     assert short.out.splitlines()[0] == said
     assert "filled up" not in whole.out
     page = run("trace", files["sort"], 3, 1, "--html", "page.html")

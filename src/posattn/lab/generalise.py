@@ -74,7 +74,10 @@ def generalise(task: str, scale: float, length: float, seed: float = 0, *, note:
     caption = f"Loss on fresh data, numbers in ±{TRAINED_RANGE * c:g}, length {n:,}"
     longest = max(model.longest for model in models)
     left_out = [f"c={s}, length {m:,}" for s, m in wanted if m <= longest and (s, m) not in losses]
-    notes = ["Trained models saw eight numbers in ±2 (looped ones up to eight); compiled ones saw nothing."]
+    notes = [
+        "Trained models saw eight numbers in ±2 (looped ones up to eight); compiled ones saw nothing. Every list comes "
+        "from an interval of its own within the range, as in training."
+    ]
     notes += [f"Left out for want of time: {'; '.join(left_out)}."] if left_out else []
     notes += _diverged(losses)
     page = panel(

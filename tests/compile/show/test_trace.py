@@ -177,7 +177,7 @@ def test_names_are_only_ever_text(name):
 def test_a_page_says_where_an_input_was_filled_up():
     program = library.get("sort", 5)
     page = trace.page(program, np.array([[3.0], [1], [1000], [1000], [1000]]), given=2)
-    said = "2 of 5 numbers were given; nodes 2 to 4 were filled up with 1000, which the program ignores"
+    said = "2 of 5 numbers were given; nodes 2 to 4 were filled up with 1000, which changes no answer of theirs"
     assert said in Page(page).texts["p"]
     assert [data_of(page)[name] for name in ("given", "length")] == [2, 5]
     last = trace.page(program, np.array([[3.0], [1], [2], [4], [1000]]), given=4)

@@ -64,9 +64,8 @@ def filled_up(x: np.ndarray, given: int, *, nodes: bool = False) -> str | None:
     pad = ":".join(f"{value:g}" for value in x[-1])
     where = "" if not nodes else f"node {given} was " if given == len(x) - 1 else f"nodes {given} to {len(x) - 1} were "
     verb = "was" if given == 1 else "were"
-    return (
-        f"{given} of {counted(len(x), 'number')} {verb} given; {where}filled up with {pad}, which the program ignores"
-    )
+    filled = f"{where}filled up with {pad}, which changes no answer of theirs"
+    return f"{given} of {counted(len(x), 'number')} {verb} given; {filled}"
 
 
 def page(program: Program, x: np.ndarray, *, given: int | None = None) -> str:
