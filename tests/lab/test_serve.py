@@ -3,9 +3,12 @@
 import os
 import signal
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
+
+from posattn.lab import serve
 
 from .serving import started
 
@@ -31,3 +34,13 @@ def test_temporary_files_in_a_folder_with_a_name_too_long_for_sockets_are_refuse
     assert lab.wait(60) == 2
     assert log.read_text().startswith(f"posattn: the folder for temporary files, {folder}")
     assert log.read_text().count("\n") == 1
+
+
+def test_a_ctrl_c_that_something_swallows_is_remembered() -> None:
+    before = signal.getsignal(signal.SIGINT)
+    with serve._terminable() as asked:
+        with suppress(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGTERM)  # while it ends already
+    assert [type(one) for one in asked] == [KeyboardInterrupt]
+    assert signal.getsignal(signal.SIGINT) is before

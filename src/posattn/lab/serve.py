@@ -37,7 +37,8 @@ def serve(
         port = whole("port", port, least=1, most=65_535)
     jobs = Jobs()
     threading.Thread(target=jobs.warm_up, daemon=True).start()  # torch is imported while Gradio is
-    with _terminable(), tempfile.TemporaryDirectory(prefix="posattn-lab-", ignore_cleanup_errors=True) as folder:
+    temporary = tempfile.TemporaryDirectory(prefix="posattn-lab-", ignore_cleanup_errors=True)
+    with _terminable() as asked, temporary as folder:
         os.environ |= SETTINGS | {"GRADIO_TEMP_DIR": folder}
         try:
             from gradio.themes import Base
@@ -73,6 +74,8 @@ def serve(
         try:
             ready(address)
             while page.is_running:
+                if asked:  # and something that was being imported swallowed the exception
+                    raise asked[0]
                 time.sleep(0.1)
         finally:
             jobs.close()
@@ -83,18 +86,21 @@ def serve(
 
 
 @contextmanager
-def _terminable() -> Iterator[None]:
-    """Have SIGTERM end the lab as Ctrl-C does, by an exception: its folder and its processes are cleared up."""
+def _terminable() -> Iterator[list[BaseException]]:
+    """Have Ctrl-C and SIGTERM end the lab by an exception, which is yielded: its folder and processes are cleared up."""
+    asked: list[BaseException] = []
 
     def end(number: int, _: Any) -> None:
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # what is being cleared up already
-        raise SystemExit(128 + number)
+        if not asked:  # else it is being cleared up already
+            asked.append(KeyboardInterrupt() if number == signal.SIGINT else SystemExit(128 + number))
+            raise asked[0]
 
     if threading.current_thread() is not threading.main_thread():  # it hears no signals
-        yield
+        yield asked
         return
-    before = signal.signal(signal.SIGTERM, end)
+    before = {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        yield
+        yield asked
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
