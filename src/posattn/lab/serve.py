@@ -87,7 +87,7 @@ def serve(
 
 @contextmanager
 def _terminable() -> Iterator[list[BaseException]]:
-    """Have Ctrl-C and SIGTERM end the lab by an exception, which is yielded: its folder and processes are cleared up."""
+    """Have Ctrl-C and SIGTERM end the lab by an exception, which is yielded: its folder and processes are cleared."""
     asked: list[BaseException] = []
 
     def end(number: int, _: Any) -> None:
