@@ -143,6 +143,7 @@ def test_values_of_both_signs_are_blue_below_0_and_orange_above(chromium, tmp_pa
     assert most[0] > most[2]
     assert some[0] > some[2]
     assert page.locator("#scale").inner_text() == "0"
+    assert (page.locator("#low").inner_text(), page.locator("#high").inner_text()) == ("-100", "100")
     page.context.close()
 
 
