@@ -108,13 +108,13 @@ def _floor(curve: Curve, panel: Axes, colour: str, *, row: int) -> None:
         Rectangle((0, bottom - 0.02), 1, 0.08, transform=panel.transAxes, color=colour, alpha=0.3, linewidth=0)
     )
     said = f"↓ {curve.label}: {span(values)}"
-    figure = panel.get_figure(root=True)
+    figure, place = panel.get_figure(root=True), panel.get_subplotspec()
     assert figure is not None
-    columns = panel.get_subplotspec().get_gridspec().ncols  # type: ignore[union-attr]
-    room = figure.get_figwidth() / columns - 0.8  # without what stands beside the axis
+    assert place is not None  # one of several panels of a grid
+    room = figure.get_figwidth() / place.get_gridspec().ncols - 0.8  # without what stands beside the axis
     size = min(8.0, 8.0 * room / (LETTER * len(said)))
-    place = {"transform": panel.transAxes, "ha": "center", "va": "center"}
-    panel.text(0.5, bottom + 0.02, said, fontsize=size, color="#222", **place)
+    centred = {"transform": panel.transAxes, "ha": "center", "va": "center"}
+    panel.text(0.5, bottom + 0.02, said, fontsize=size, color="#222", **centred)
 
 
 def _line(curve: Curve, panel: Axes, own: dict[str, Any], *, dotted: bool) -> None:
