@@ -16,7 +16,7 @@ from posattn import studies
 from posattn.studies.length.length_scale import LEARNING_RATES
 from posattn.train import Fleet, Trial
 
-RATES = (1e-3, 3e-3, 1e-2)
+RATES = (3e-4, 1e-3, 3e-3, 1e-2)
 SEEDS = (100, 101)
 TASKS = ("sort", "min")
 

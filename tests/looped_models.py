@@ -4,18 +4,24 @@ from collections.abc import Sequence
 
 import torch
 
-from posattn.nn import LoopedPositionalTransformer
+from posattn.nn import Action, LoopedPositionalTransformer
 
 
 def with_slopes(
-    schedule: str, symmetry: tuple[str, ...], slopes: Sequence[Sequence[float]]
+    schedule: str,
+    symmetry: tuple[str | Action, ...],
+    slopes: Sequence[Sequence[float]],
+    *,
+    reads: str = "all",
 ) -> LoopedPositionalTransformer:
     """Role r answers slopes[r][0]·relu(d) + slopes[r][1]·relu(−d), in float64.
 
     Heads get the shares (p, q) in role 0 and (q, p) in role 1. The hidden numbers ±(h₀ − t·h₁) with t = q/p vanish in
     role 1, and ±(h₁ − t·h₀) in role 0, so each role has its own pair of them.
     """
-    model = LoopedPositionalTransformer(schedule=schedule, symmetry=symmetry, hidden_dim=4, heads=2, mlp_layers=2)
+    model = LoopedPositionalTransformer(
+        schedule=schedule, symmetry=symmetry, hidden_dim=4, heads=2, mlp_layers=2, reads=reads
+    )
     model = model.double()
     logits = torch.zeros_like(model.logits.data)
     for role in range(len(slopes)):

@@ -595,7 +595,7 @@ def test_a_folder_with_a_language_model_adds_a_model_to_the_study(
     ended = run(*command)
     assert (ended.code, ended.err) == (0, "")
     header, *rows = tabled(ended.out)
-    assert header[2:] == ["validation", "c=1", "c=2"]
+    assert header[2:] == ["validation", "c=1", "c=2", "c=10, seen labels"]
     assert len([row for row in rows if row[1] == "GPT-2"]) == 1
     assert re.search(r"^- \d+ of 24 answers of GPT-2 hold no number", ended.out, flags=re.MULTILINE)
     assert "GPT-2" in (tmp_path / "reports" / "mixed-type" / "report.html").read_text()

@@ -1,5 +1,6 @@
 """The compiler's commands: programs, compile, verify, trace and run-model; what they print and refuse, how they end."""
 
+import json
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -345,6 +346,14 @@ def test_run_model_runs_a_trained_model(run, files):
         expected = model(torch.tensor([[[0.5], [-1.0], [2.0]]]))[0, :, 0]
     assert (ended.code, ended.err) == (0, "")
     np.testing.assert_allclose(np.array(ended.out.split(), dtype=float), expected.numpy(), rtol=1e-6)
+
+
+def test_run_model_and_score_take_looped_models_at_any_length(run):
+    file = Path(posattn.__file__).parent / "zoo" / "weights" / "sort-looped.safetensors"
+    ended = run("run-model", file, *range(11, 0, -1))
+    assert ended.out.split() == [str(number) for number in range(1, 12)]
+    ended = run("score", file, "--task", "sort", "--length", 21, "--scale", 1, "--samples", 4, "--json")
+    assert json.loads(ended.out)["scores"][0]["loss"] < 1e-20
 
 
 RUNNING = {

@@ -71,7 +71,7 @@ def test_an_onnx_file_of_a_compiled_program_agrees_bit_for_bit_and_the_command_s
 def test_a_compiled_program_without_a_certificate_is_exported_as_any_model(
     run: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def written(model: Any, path: str) -> OnnxFile:
+    def written(model: Any, path: str, *, length: None) -> OnnxFile:
         return OnnxFile(
             path=path, inputs={"x": model(torch.ones(1, 2, 1)).shape}, output=(), error=0, bound=1, tried={}
         )

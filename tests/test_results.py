@@ -1,6 +1,5 @@
 """The results in docs/ are what the pages say of them: read from the committed rows and stores, not from the text."""
 
-import csv
 import json
 import re
 import statistics
@@ -17,19 +16,22 @@ from posattn.engine import Store
 from posattn.nn import Standard, model_of
 from posattn.studies.core import record, results
 from posattn.studies.core.results import Point
-from posattn.studies.length.length_scale import KINDS
-from posattn.studies.positional.numeric_protocol import TASKS
+from posattn.studies.positional.numeric_protocol import TASKS, published_losses
 from posattn.theory import selection
 from posattn.train import identity
 from posattn.train.random_streams import stream
+from result_pages import RESULTS, read, rows, shows
 
-RESULTS = Path(__file__).parents[1] / "docs" / "results"
 PAGE = (RESULTS.parent / "results.md").read_text()
 
 
-def rows(study: str) -> Iterator[dict[str, str]]:
-    with (RESULTS / study / "figures.csv").open() as file:
-        yield from csv.DictReader(file)
+def test_the_table_on_top_has_every_study_and_its_links_lead_somewhere():
+    table = PAGE.split("\n## ")[0]
+    assert {name for name in studies.REGISTRY if f"[{name}](" in table} == set(studies.REGISTRY)
+    for page, anchor in re.findall(r"\]\(([a-z]*(?:\.md)?)#([^)]+)\)", table):
+        text = PAGE if not page else (RESULTS.parent / page).read_text(encoding="utf-8")
+        titles = re.findall(r"^#+ (.*)$", text, flags=re.MULTILINE)
+        assert anchor in {re.sub(r"[\s-]+", "-", re.sub(r"[^\w\s-]", "", title.lower()).strip()) for title in titles}
 
 
 @pytest.fixture(scope="module")
@@ -100,10 +102,12 @@ ROWS = {
         "accuracy",
         "encodings",
         "length-scale",
+        "mixed-type",
         "ood-scale",
         "rotary",
         "sample-complexity",
         "small-standard",
+        "symmetry",
     )
 }
 ROWS |= {"khop-tanh": "khop-depth"}
@@ -144,7 +148,7 @@ def test_the_rows_beside_a_store_are_what_its_study_reads_from_it(name, tmp_path
         for seed, value in zip(p.seeds, p.ours, strict=True)
     }
     told = {(row["task"], row["arm"], row["test_set"], int(row["seed"])): float(row["value"]) for row in rows(name)}
-    assert told == values
+    assert {key: str(value) for key, value in told.items()} == {key: str(value) for key, value in values.items()}  # NaN
 
 
 def test_every_committed_store_is_read_by_a_test():
@@ -156,25 +160,17 @@ def section(title: str) -> str:
 
 
 def table(title: str) -> Iterator[tuple[str, str, list[str]]]:
-    """The first table of a section: its rows' tasks, second cells and other cells."""
-    lines = [line for line in section(title).splitlines() if line.startswith("|")][2:]
+    """The table of a section: its rows' tasks, second cells and other cells."""
+    yield from tabled(section(title))
+
+
+def tabled(text: str) -> Iterator[tuple[str, str, list[str]]]:
+    lines = [line for line in text.splitlines() if line.startswith("|")][2:]
     task = ""
     for line in lines:
         first, second, *cells = (cell.strip() for cell in line.split("|")[1:-1])
         task = first or task
         yield task, second, cells
-
-
-def read(shown: str) -> float:
-    return float(shown.replace(",", ""))
-
-
-def shows(cell: str, values: tuple[float, ...]) -> bool:
-    """Whether a cell says "median (lowest … highest)" of these values, to two digits."""
-    told = re.fullmatch(r"(\S+) \((\S+) … (\S+)\)", cell)
-    assert told, cell
-    exact = statistics.median(values), min(values), max(values)
-    return [read(one) for one in told.groups()] == pytest.approx(exact, rel=0.051)
 
 
 @pytest.fixture(scope="module")
@@ -334,76 +330,60 @@ def test_sample_complexity_beside_the_published_figures(tmp_path):
     found = results.results(
         "sample-complexity", unpacked(RESULTS / "sample-complexity" / "store.tar.xz", tmp_path)
     ).points
-    points = {(point.task, f"{int(point.x):,}", point.test_set): point for point in found}
-    shown = list(table("sample-complexity"))
-    assert len(points) == 2 * len(shown) == 80
-    for task, samples, cells in shown:
+    points = {(point.arm, point.task, f"{int(point.x):,}", point.test_set): point for point in found}
+    text = section("sample-complexity").split("### The standard model")
+    shown = [(arm, *row) for arm, part in zip(("positional", "standard"), text, strict=True) for row in tabled(part)]
+    assert len(points) == 2 * len(shown) == 120
+    for arm, task, samples, cells in shown:
         for test_set, (ours, published, ratio) in (("validation", cells[:3]), ("c=3", cells[3:])):
-            point = points[task, samples, test_set]
+            point = points[arm, task, samples, test_set]
             assert len(point.ours) == 3
             assert shows(ours, point.ours)
             assert shows(published, point.published)
             assert read(ratio) == pytest.approx(point.ratio, abs=0.0051)
-    off = [key for key, point in points.items() if point.ratio is None or not 1 / 3 < point.ratio < 3]
-    far = [("sum", f"{samples},000", "c=3") for samples in (20, 30, 40)]
-    far += [("sum", "35,000", "validation"), ("sort", "25,000", "c=3")]
-    outside = [("sort", f"{samples},000", "c=3") for samples in (5, 35, 40)]
-    assert sorted(off) == sorted([("sort", "5,000", "validation"), *outside, *far])
-    for key in far:  # among the published runs
-        assert min(points[key].published) < statistics.median(points[key].ours) < max(points[key].published)
-
-
-def test_errors_of_looped_models_on_their_page_are_those_of_the_rows():
-    page = (RESULTS.parent / "symmetry.md").read_text(encoding="utf-8")
-    found = defaultdict(list)
-    for row in rows("length-scale"):
-        found[row["task"], row["arm"], row["test_set"]].append(float(row["value"]))
-    table = page.split("## What was run")[1].split("### ")[0]
-    lines = [line for line in table.splitlines() if line.startswith("|")][2:]
-    assert len(lines) == 32
-    task = ""
-    for line in lines:
-        name, size, *cells = (cell.strip() for cell in line.split("|")[1:-1])
-        task = name or task
-        arm = " + ".join(KINDS[task].symmetry)
-        rough, polished = (found[task, arm + what, set_named(size)] for what in ("", ", polished"))
-        assert len(rough) == len(polished) == 10
-        wanted = (statistics.median(rough), max(rough), max(polished))
-        assert [float(cell) for cell in cells] == [pytest.approx(value, rel=0.051) for value in wanted]
-
-
-def set_named(size: str) -> str:
-    """The test set that the page calls so: "64 nodes, ring" is "nodes 64, ring"."""
-    if size == "2²⁰":
-        return f"length {2**20}"
-    number, *more = size.replace(",", "", 1 if "nodes" not in size else 0).split(" nodes")
-    if not more:
-        return f"length {number.split(' ')[0]}"
-    return f"nodes {number}{more[0].replace('1,000', '1000')}"
-
-
-def test_errors_of_other_models_are_those_of_the_rows():
-    page = (RESULTS.parent / "symmetry.md").read_text(encoding="utf-8")
-    found = defaultdict(list)
-    for row in rows("length-scale"):
-        found[row["task"], row["arm"], row["test_set"]].append(float(row["value"]))
-    table = page.split("What they reach at the paper preset")[1].split("## ")[0]
-    head, _, *lines = [
-        [cell.strip() for cell in line.split("|")[1:-1]] for line in table.splitlines() if line.startswith("|")
+    off = {key[1:] for key, point in points.items() if point.ratio is None or not 1 / 3 < point.ratio < 3}
+    far = {("sum", f"{samples},000", "c=3") for samples in (20, 30, 40)}
+    far |= {("sum", "35,000", "validation"), ("sort", "25,000", "c=3")}
+    outside = {("sort", f"{samples},000", "c=3") for samples in (5, 35, 40)}
+    outside |= {("sort", "5,000", "validation"), ("sum", "50,000", "c=3")}
+    assert off == far | outside
+    for key in far | outside:  # among the published runs
+        point = points["positional", *key]
+        assert (min(point.published) < point.median < max(point.published)) == (key in far)
+    ratios = [point.ratio for key, point in points.items() if key[0] == "standard" and point.ratio is not None]
+    assert max(max(ratio, 1 / ratio) for ratio in ratios) < 2.2
+    far_off = [
+        point.median / points["positional", *key[1:]].median
+        for key, point in points.items()
+        if (key[0], key[-1]) == ("standard", "c=3")
     ]
-    assert len(lines) == 6
-    for name, *cells in lines:
-        for where, cell in zip(head[1:], cells, strict=True):
-            task, size = where.split(", ")
-            arm = " + ".join(KINDS[task].symmetry) if name.startswith("all") else name.strip("`")
-            values = found[task, arm, set_named(size)]
-            if cell == "–":
-                assert not values
-                continue
-            median, worst = (float(part) for part in cell.rstrip(")").split(" ("))
-            assert len(values) == 10
-            assert median == pytest.approx(statistics.median(values), rel=0.051)
-            assert worst == pytest.approx(max(values), rel=0.051)
+    assert (min(far_off), max(far_off)) == pytest.approx((7, 208), rel=0.05)
+
+
+def test_mixed_types_are_solved_for_seen_and_for_unseen_labels(tmp_path):
+    found = results.results("mixed-type", unpacked(RESULTS / "mixed-type" / "store.tar.xz", tmp_path)).points
+    points = {(point.task, point.arm, point.test_set): point for point in found}
+    seen = "c=10, seen labels"
+    losses = {
+        task: published_losses("mixed_type_scale", f"mixed-{task}", "positional", (1, 10))
+        for task in ("min", "sum", "multitask")
+    }
+    shown = list(table("mixed-type"))
+    assert len(shown) == 9
+    for task, arm, cells in shown:
+        theirs = statistics.median(losses[task]["c=10"])
+        if arm == "published, positional":
+            wanted = [statistics.median(losses[task][test_set]) for test_set in ("validation", "c=1", "c=10")]
+            assert [read(cell) for cell in (*cells[:2], cells[3])] == pytest.approx(wanted, rel=0.051)
+            continue
+        for test_set, cell in zip(("validation", "c=1", seen, "c=10"), cells, strict=False):
+            if cell != "–":
+                assert shows(cell, points[f"mixed-{task}", arm, test_set].ours)
+        far = points[f"mixed-{task}", arm, "c=10"]
+        assert len(far.ours) == 3
+        assert read(cells[-1]) == pytest.approx(theirs / far.median, rel=0.051)
+        assert theirs / max(far.ours) > 100
+        assert arm == "compiled" or theirs / max(points[f"mixed-{task}", arm, seen].ours) > 100
 
 
 def test_accuracies_on_the_page_are_those_of_the_store_and_the_models_keep_their_order(tmp_path):

@@ -30,6 +30,7 @@ from posattn.train.runnable import Outcome
 
 Arguments = dict[str, Any]
 SMALL: Arguments = {"length": 4, "embed_dim": 4, "hidden_dim": 4, "layers": 1}
+GATED: Arguments = {"compared": ((((0, 2),),),), "characters": 3, "hidden_dim": 4}
 MIXED: Arguments = {"length": 98, "embed_dim": 4, "hidden_dim": 4, "layers": 1}
 SIZES = nn.Positional(**SMALL)
 SELECTION: Arguments = {"length": 6, "dim": 2, "encoding_dim": 8}
@@ -210,6 +211,16 @@ CALLS: dict[str, Callable[[], Arguments]] = {
         ("nn.MixedPositional", "nn.MixedPositionalTransformer", "nn.MixedStandard", "nn.MixedStandardTransformer"),
         lambda: dict(MIXED),
     ),
+    **dict.fromkeys(("nn.MixedGated", "nn.MixedGatedModel"), lambda: dict(GATED)),
+    "nn.MixedGatedModel.forward": lambda: {
+        "self": model("MixedGatedModel", **GATED),
+        "characters": torch.zeros(2, 3, dtype=torch.int64),
+        "numbers": torch.ones(2, 1),
+    },
+    "nn.MixedGatedModel.check": lambda: {
+        "self": model("MixedGatedModel", **GATED),
+        "inputs": (torch.zeros(2, 3, dtype=torch.int64), torch.ones(2, 1)),
+    },
     "nn.Action": lambda: {"rows": ((1,), (1,), (1,))},
     "nn.Action.from_json": lambda: {"self": nn.Action, "text": '[["1"], ["1"], ["1"]]'},
     **dict.fromkeys(("nn.Looped", "nn.LoopedPositionalTransformer"), lambda: {"hidden_dim": 4}),

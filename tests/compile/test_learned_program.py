@@ -12,7 +12,7 @@ from posattn.compile import compile, library, run
 from posattn.compile.learned_program import agreement, learned_program
 from posattn.compile.specification import Scan, Sorted
 from posattn.errors import PosattnError
-from posattn.nn import LoopedPositionalTransformer
+from posattn.nn import Action, LoopedPositionalTransformer
 from posattn.theory.looped_errors import error_bound
 
 SHIFT, POTENTIAL = ("scale", "shift"), ("scale", "potential")
@@ -124,6 +124,21 @@ def test_a_model_that_is_further_off_than_the_bound_is_seen() -> None:
     program = learned_program(model, 7)
     claimed = error_bound(LEARNED["sort"][0], 7, rounding=True).value
     assert not agreement(model, program, bound=claimed, generator=torch.Generator().manual_seed(0)).holds
+
+
+@pytest.mark.parametrize(
+    ("model", "said"),
+    [
+        (with_slopes("bitonic", SHIFT, [MIN, MAX], reads="median"), "reads='median': programs are of"),
+        (with_slopes("scan", ("scale", Action(((1,), (0,), (1,)))), [MIN]), "not of other actions"),
+        (with_slopes("bitonic", ("scale", Action(((1,), (0,), (1,)))), [MIN, MAX]), "not of other actions"),
+        (with_slopes("scan", SHIFT, [(0.473, -0.53)]), "0.47 away from .*the smaller of two.*: train the model longer"),
+    ],
+    ids=["the middle", "an action", "an action in a merge", "halfway"],
+)
+def test_what_no_program_says_is_refused(model: LoopedPositionalTransformer, said: str) -> None:
+    with pytest.raises(PosattnError, match=said):
+        learned_program(model, 4)
 
 
 @pytest.mark.parametrize(

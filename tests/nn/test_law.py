@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from looped_models import with_slopes
 from posattn.errors import PosattnError
-from posattn.nn import LoopedPositionalTransformer
+from posattn.nn import Action, LoopedPositionalTransformer
 from posattn.nn.law import SIMPLE, TOLERANCE, Law, law, snap
 
 
@@ -47,7 +47,9 @@ def test_slopes_are_what_the_mlp_answers_to_plus_and_minus_one(
 ) -> None:
     model = made(schedule, *symmetry, hidden_dim=5, heads=3)
     one = Fraction(1)
-    assert law(model) == Law(False, tuple((by_hand(model, [one], r), by_hand(model, [-one], r)) for r in range(roles)))
+    assert law(model) == Law(
+        False, tuple((by_hand(model, [one], r), by_hand(model, [-one], r)) for r in range(roles)), compares=True
+    )
 
 
 def test_factors_of_a_linear_step_are_a_product_of_matrices() -> None:
@@ -115,3 +117,9 @@ def test_weights_that_are_not_finite_are_refused() -> None:
     for evaluated in (False, True):
         with pytest.raises(PosattnError, match="NaN"):
             law(model, evaluated=evaluated)
+
+
+def test_only_a_step_that_compares_two_is_called_the_smaller_of_them() -> None:
+    own = Action(((1,), (0,), (1,)))  # d is the partner's number, and the carrier the node's own
+    assert str(law(with_slopes("scan", ("scale", "shift"), [(0, -1)]))) == "role 0: the smaller of two"
+    assert str(law(with_slopes("scan", ("scale", own), [(0, -1)]))) == "role 0: carrier + 0·relu(d) + -1·relu(−d)"

@@ -156,6 +156,7 @@ def test_it_is_exported_for_a_length():
         ({"schedule": "scan", "symmetry": ("scale", "shift"), "state_dim": 4}, "invariant from the start"),
         ({"schedule": "scan", "symmetry": (Action(((1,), (1,), (0,), (1,))),)}, "rows for 3 numbers"),
         ({"reads": "medial"}, "did you mean 'median'"),
+        ({"schedule": "scan", "reads": "median"}, "the middle is that of sorted numbers"),
         ({"mlp_layers": 1}, "mlp_layers=1"),
     ],
 )
@@ -171,6 +172,7 @@ def test_what_cannot_be_built_is_refused(options, said):
     [
         ("scan", torch.zeros(1, 0, 1), "at least one node"),
         ("scan", torch.full((1, 3, 1), math.inf), "infinite|finite"),
+        ("scan", torch.tensor([[[3e38], [-3e38]]]), "holds 3e.38: .* overflow in torch.float32"),
         ("scan", torch.zeros(1, 3, 2), r"\(batch, length, 1\)"),
         ("pairs", torch.zeros(1, 5, 1), "n·n"),
         ("grid", torch.zeros(1, 5, 3), "square table"),
@@ -181,6 +183,15 @@ def test_what_it_cannot_take_is_refused(schedule, x, said):
     made = LoopedPositionalTransformer(schedule=schedule, symmetry=("scale", translation))
     with pytest.raises(PosattnError, match=said):
         made(x)
+
+
+@pytest.mark.parametrize("schedule", ["scan", "bitonic", "pairs", "grid"])
+def test_no_inputs_have_no_answers(schedule):
+    made = model(
+        schedule=schedule, symmetry=("scale", "potential") if schedule in ("pairs", "grid") else ("scale", "shift")
+    )
+    with torch.no_grad():
+        assert made(torch.zeros(0, 9, 3 if schedule == "grid" else 1, dtype=torch.float64)).shape == (0, 9, 1)
 
 
 def test_slopes_are_those_of_a_step_and_others_have_none():

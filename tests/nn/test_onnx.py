@@ -28,6 +28,7 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     "standard": ("StandardTransformer", SIZES | {"encoding": "parabolic", "rotary": True}),
     "hybrid": ("HybridTransformer", SIZES),
     "mixed-standard": ("MixedStandardTransformer", SIZES | {"characters": 3, "vocabulary": 11}),
+    "mixed-gated": ("MixedGatedModel", {"compared": ((((0, 2),),), (((1, 2),),)), "characters": 3, "hidden_dim": 4}),
     "gpt": ("GPT", {"vocabulary": 7, "length": 5, "embed_dim": 6, "heads": 2, "layers": 1}),
     "selector": ("SelectorTransformer", {"length": 6, "dim": 2, "encoding": "one-hot", "deviation": 0.5}),
     "connected": ("FullyConnectedNetwork", {"length": 5, "dim": 2, "widths": (4, 3)}),
@@ -59,6 +60,21 @@ def test_a_file_computes_what_its_model_computes_at_every_size(name: str, tmp_pa
         inputs = taken.draw({"batch": batch} | most | ({"subset": 1} if "subset" in most else {}), torch.Generator())
         expected = model(*inputs).detach().numpy()
         assert np.abs(ran(path, inputs) - expected).max() <= found.bound * np.abs(expected).max()
+
+
+@pytest.mark.parametrize("length", [1, 5])
+def test_a_looped_model_is_written_for_the_length_that_is_asked_for(length: int, tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    model = posattn.nn.LoopedPositionalTransformer(schedule="bitonic", symmetry=("scale", "shift"), hidden_dim=4)
+    found = to_onnx(model, path, length=length)
+    assert found.inputs == {"x": ("batch", length, 1)}
+    x = torch.randn(3, length, 1, generator=torch.Generator().manual_seed(0))
+    assert np.abs(ran(path, (x,)) - model(x).detach().numpy()).max() <= 1e-5
+
+
+def test_other_models_have_no_length_to_be_asked_for(tmp_path: Path) -> None:
+    with pytest.raises(PosattnError, match="length=5: only a looped model's file is for one length"):
+        to_onnx(made("connected"), tmp_path / "model.onnx", length=5)
 
 
 def test_a_compiled_program_is_exact_in_onnxruntime(tmp_path: Path) -> None:

@@ -33,7 +33,9 @@ def test_a_constructor_takes_what_its_architecture_has_with_the_same_defaults(ki
     taken = arguments(MODELS[kind])
     generator = taken.pop("generator")
     assert generator.default is None
-    fields = {field.name: field.default for field in dataclasses.fields(MODELS[kind].describes)}
+    needed = {dataclasses.MISSING: inspect.Parameter.empty}
+    described = dataclasses.fields(MODELS[kind].describes)
+    fields = {field.name: needed.get(field.default, field.default) for field in described}
     open_ = {name: default for name, default in fields.items() if name not in FIXED.get(kind, set())}
     assert {name: argument.default for name, argument in taken.items()} == open_
     assert all(argument.kind is argument.KEYWORD_ONLY for argument in taken.values())

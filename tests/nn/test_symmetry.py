@@ -68,6 +68,8 @@ def test_the_usual_groups():
         ((("x",), (1,)), "rows of fractions"),
         (3, "rows of fractions"),
         (((float("nan"),), (1,)), "rows of fractions"),
+        ((("1/0",), (1,), (1,)), "rows of fractions"),
+        (((10**400,), (1,), (1,)), "too far apart"),
     ],
 )
 def test_what_is_no_action_is_refused(rows, said):

@@ -42,6 +42,8 @@ def selection() -> tuple[Tensor, ...]:
     return oracle.numbers(3, 5, 2), torch.tensor([[0, 2], [4, 1], [3, 0]]), torch.tensor([5, 6, 7])
 
 
+#: Three numbers, each with two places of its label, where one pair of characters is compared.
+GATED = tuple((((number, 3),), ((number, 1),)) for number in range(3))
 #: A model of every kind: its class, its options, and inputs of three samples.
 CASES: dict[str, tuple[str, dict[str, Any], Callable[[], tuple[Tensor, ...]]]] = {
     "positional": ("PositionalTransformer", SIZES | {"mlp_layers": 3, "constants": "binary"}, numbers),
@@ -55,6 +57,7 @@ CASES: dict[str, tuple[str, dict[str, Any], Callable[[], tuple[Tensor, ...]]]] =
     "hybrid": ("HybridTransformer", SIZES, numbers),
     "mixed-positional": ("MixedPositionalTransformer", MIXED, mixed),
     "mixed-standard": ("MixedStandardTransformer", MIXED, mixed),
+    "mixed-gated": ("MixedGatedModel", {"compared": GATED, "decides": (0, 3), "characters": 4, "hidden_dim": 5}, mixed),
     "gpt": ("GPT", TOKENS, tokens),
     "positional gpt": ("GPT", TOKENS | {"positional": True}, tokens),
     "selector": ("SelectorTransformer", {"length": 5, "dim": 2, "encoding_dim": 12, "deviation": 0.5}, selection),
@@ -195,7 +198,7 @@ def test_trace_gives_the_state_after_every_part_and_the_attention_that_led_there
     for step in steps:
         if step.attention is not None:
             torch.testing.assert_close(step.attention.sum(-1), torch.ones_like(step.attention.sum(-1)))
-    attends = name not in ("connected", "looped-slopes")
+    attends = name not in ("connected", "looped-slopes", "mixed-gated")
     assert any(step.attention is not None for step in steps) == attends
 
 

@@ -32,6 +32,7 @@ from posattn.nn import (
     LoopedPositionalTransformer,
     LoopedSlopesModel,
     LoopedStandardTransformer,
+    MixedGatedModel,
     SelectorTransformer,
     StandardRandomPlacesTransformer,
     model_of,
@@ -63,6 +64,7 @@ MODELS: list[Callable[[], Any]] = [
     lambda: GPT(vocabulary=7, length=4, embed_dim=6, layers=2, positional=True),
     lambda: MixedPositionalTransformer(**MIXED),
     lambda: MixedStandardTransformer(**MIXED),
+    lambda: MixedGatedModel(compared=((((0, 2), (1, 2)),),), decides=(0, 1), characters=3, hidden_dim=5),
     lambda: SelectorTransformer(length=4, dim=1, encoding="near-orthogonal", encoding_dim=70, deviation=1.0),
     lambda: FullyConnectedNetwork(length=4, dim=1, widths=(6, 5)),
     lambda: LoopedPositionalTransformer(symmetry=("scale",), state_dim=2),
@@ -73,7 +75,7 @@ def inputs_of(model: Any, dtype: torch.dtype) -> tuple[Tensor, ...]:
     generator = torch.Generator().manual_seed(0)
     if isinstance(model, GPT):
         return (torch.randint(0, 7, (3, 4), generator=generator),)
-    if isinstance(model, MixedPositionalTransformer | MixedStandardTransformer):
+    if isinstance(model, MixedPositionalTransformer | MixedStandardTransformer | MixedGatedModel):
         return torch.randint(0, 7, (3, 3), generator=generator), torch.randn(3, 1, generator=generator, dtype=dtype)
     x = torch.randn(3, 4, 1, generator=generator, dtype=dtype)
     if isinstance(model, SelectorTransformer | FullyConnectedNetwork):

@@ -1,5 +1,6 @@
 """Maps: every model has a panel, every point a colour and a number, and what was not run is hatched."""
 
+import itertools
 import math
 from typing import Any
 
@@ -69,3 +70,15 @@ def test_labels_of_neighbouring_sizes_do_not_touch() -> None:
     apart = (panel.transData.transform((65_536, 1)) - panel.transData.transform((16_384, 1)))[0]
     height = float(most.get_fontsize()) * figure.dpi / 72
     assert apart * math.sin(math.radians(most.get_rotation())) > 1.2 * height  # lines of slanted text
+
+
+def test_a_shift_of_0_has_a_place_on_an_axis_of_powers() -> None:
+    ticks = (0.0, 1.0, 10.0, 100.0, 1000.0)
+    panel = Figure().subplots()
+    panel.plot(ticks, ticks)
+    _x_axis(Picture(title="", curves=(), x_label="shift", log=True, log_x=True, ticks=ticks), panel)
+    assert [label.get_text() for label in panel.get_xticklabels()] == ["0", "1", "10", "100", "1,000"]
+    places = [panel.transAxes.inverted().transform(panel.transData.transform((tick, 1.0)))[0] for tick in ticks]
+    apart = [after - before for before, after in itertools.pairwise([0.0, *places, 1.0])]
+    assert min(apart) > 0.03
+    assert max(apart) < 0.3

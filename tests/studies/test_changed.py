@@ -186,7 +186,8 @@ def test_every_case_of_every_study_is_changed_by_its_trial_or_left(study: str, c
 
 def test_a_language_model_is_changed_by_the_same_names() -> None:
     study = studies.get("mixed-type").choosing({"gpt2": "gpt2"}).setting({"data.samples": 24, "optimiser.name": "sgd"})
-    cases = {case.arm: json.loads(case.trial.to_json()) for case in study.cases_of("mixed-min", "smoke")}
+    found = [case for case in study.cases_of("mixed-min", "smoke") if case.trial.trained]
+    cases = {case.arm: json.loads(case.trial.to_json()) for case in found}
     assert {arm: held["data"]["samples"] for arm, held in cases.items()} == dict.fromkeys(cases, 24)
     assert {arm for arm, held in cases.items() if held["optimiser"]["name"] == "sgd"} == set(cases) - {"GPT-2"}
     samples, name = study.described_changes("smoke", set(cases))

@@ -17,7 +17,7 @@ from posattn.studies.core import results
 from posattn.train.language import fine_tune as language
 from posattn.train.random_streams import stream
 
-OTHERS = {"standard": 1, "positional": 1, "homogeneous": 1}
+OTHERS = {"standard": 1, "positional": 1, "homogeneous": 1, "gated": 1, "compiled": 1}
 
 
 class Saying(engine.Lines):
@@ -193,7 +193,7 @@ def test_a_model_out_of_reach_is_said_once_and_the_study_goes_on(tmp_path):
     assert "pip install 'posattn[gpt2]'" in note
     assert found.unparseable == {}
     # The command gives this table, also where the model is within reach.
-    models = "--model standard --model positional --model homogeneous"
+    models = " ".join(f"--model {arm}" for arm in OTHERS)
     command = f"posattn run mixed-type --task mixed-min --task mixed-sum {models} --preset smoke --seeds 2"
     assert found.commands == [f"{command} --option gpt2=gpt2"]
 

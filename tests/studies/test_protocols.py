@@ -136,7 +136,8 @@ def test_gpt2_follows_the_paper_and_meets_what_the_others_meet():
     assert (read.test_samples, read.sets) == (other.evaluation.samples, other.evaluation.sets)
     assert cases["GPT-2"].test_sets == cases["positional"].test_sets
     study = studies.get("mixed-type")
-    assert [case.arm for case in study.cases("mixed-sum", "quick")] == ["standard", "positional", "homogeneous"]
+    arms = ["standard", "positional", "homogeneous", "gated", "compiled"]
+    assert [case.arm for case in study.cases("mixed-sum", "quick")] == arms
     for preset in studies.PRESETS:
         *_, last = study.choosing({"gpt2": "gpt2"}).cases("mixed-sum", preset)
         assert isinstance(last.trial, LanguageTrial)

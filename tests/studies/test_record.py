@@ -12,7 +12,7 @@ from posattn.engine import Store
 from posattn.studies.core import record
 from posattn.studies.core.record import FORMAT, Record
 
-ARMS = ["standard", "positional", "homogeneous", "GPT-2"]
+ARMS = ["standard", "positional", "homogeneous", "gated", "compiled"]
 WHY = "model 'gpt2' cannot be loaded: name a folder."
 
 
@@ -100,7 +100,7 @@ MIXED, ROTARY = studies.get("mixed-type"), studies.get("rotary")
 
 
 def test_one_command_stands_for_all_models_with_one_number_of_seeds():
-    counts = {"mixed-min": dict.fromkeys(ARMS[:3], 3)}
+    counts = {"mixed-min": dict.fromkeys(ARMS, 3)}
     assert made().commands(MIXED, counts) == ["posattn run mixed-type --task mixed-min --preset smoke --seeds 3"]
 
 

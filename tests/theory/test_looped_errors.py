@@ -287,3 +287,19 @@ def test_the_median_rounds_once_more() -> None:
 def test_where_nothing_is_proved_an_error_says_why(model: LoopedPositionalTransformer, message: str) -> None:
     with pytest.raises(PosattnError, match=message):
         error_bound(model, 8)
+
+
+def test_rounding_is_measured_from_the_step_that_is_named() -> None:
+    """The slope is 0.896, and nearest to 1; rounded to bfloat16 it is 0.895, which alone would be near 7/8."""
+    model = LoopedPositionalTransformer(
+        schedule="scan", symmetry=("scale", "shift"), hidden_dim=1, heads=1, mlp_layers=2
+    ).bfloat16()
+    values = {"logits": [[[-100.0, 0.0]]], "layers.0.weight": [[233 / 256]], "layers.1.weight": [[252 / 256]]}
+    model.load_state_dict({name: torch.tensor(value, dtype=torch.bfloat16) for name, value in values.items()})
+    exact, rounded = error_bound(model, 2), error_bound(model, 2, rounding=True)
+    assert rounded.target == exact.target == "role 0: the larger of two"
+    with torch.no_grad():
+        found = float(model(torch.tensor([[[1.0], [0.0]]], dtype=torch.bfloat16))[0, 1, 0])
+    assert found == 229 / 256
+    assert exact.epsilon < 1 - found <= rounded.epsilon
+    assert rounded.value >= 1 - found

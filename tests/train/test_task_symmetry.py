@@ -145,3 +145,28 @@ def test_a_positional_model_that_shifts_is_refused_a_sum():
         shape_key(trial)
     shape_key(replace(trial, task="min"))
     shape_key(replace(trial, model=Positional(symmetry="scale", layers=1)))
+
+
+def test_sums_that_are_no_inputs_cannot_be_linear():
+    model = Looped(schedule="pairs", symmetry=("scale", "linear"))
+    with pytest.raises(PosattnError, match="the sum of two inputs of task 'reachability' is no input of it"):
+        check_symmetry(model, tasks.get("reachability"), sample("reachability"))
+
+
+@pytest.mark.parametrize(
+    ("data", "sets", "said"),
+    [
+        ({"length": 1, "blocks": True}, {"length": 4}, "takes no step there, so nothing is learned"),
+        ({"length": 8}, {"length": 8}, "'blocks': True in training and False in test sets"),
+    ],
+)
+def test_what_a_looped_model_cannot_be_trained_on_is_refused(data, sets, said):
+    trial = Trial(
+        task="min",
+        model=Looped(schedule="scan", symmetry=("scale", "shift")),
+        data=Data(samples=8, batch=4, options=data),
+        optimiser=Optimiser(steps=1),
+        evaluation=Evaluation(samples=2, sets={"near": {**sets, "blocks": False}}),
+    )
+    with pytest.raises(PosattnError, match=said):
+        Fleet([trial], device="cpu")

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from typer import Context
 
     from posattn.engine import Engine, Log
-    from posattn.nn import NumericModel
+    from posattn.nn import LoopedPositionalTransformer, NumericModel
 else:
     Context = typer.Context.__base__  # what typer passes is of this class, and what it declares a subclass of it
 
@@ -203,11 +203,13 @@ def engine_of(cluster: str | None, device: str, as_one: bool) -> "Engine | None"
     return found
 
 
-def numeric_model(file: str) -> "NumericModel":
-    """The model for numbers in a file."""
-    from posattn.nn import NumericModel, load
+def numeric_model(file: str) -> "NumericModel | LoopedPositionalTransformer":
+    """The model for lists of numbers in a file."""
+    from posattn.nn import LoopedPositionalTransformer, NumericModel, load
 
     model = load(file)
+    if isinstance(model, LoopedPositionalTransformer) and model.architecture.schedule in ("scan", "bitonic"):
+        return model
     if not isinstance(model, NumericModel) or not model.takes_numbers_alone:
         raise PosattnError(
             f"'{file}' holds a {model.architecture.kind} model: this command takes models for lists of numbers."

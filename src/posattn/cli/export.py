@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from posattn.cli.app import ModelFile, app, path
-from posattn.errors import unknown
+from posattn.cli.app import LARGEST, ModelFile, app, path
+from posattn.errors import require, unknown
 
 if TYPE_CHECKING:
     from posattn.compile.export import OnnxProgram
@@ -22,6 +22,14 @@ def export_model(
     out: Annotated[
         str | None,
         typer.Option(help="What to write; default: the file's name, with .onnx or without an ending.", callback=path),
+    ] = None,
+    length: Annotated[
+        int | None,
+        typer.Option(
+            help="ONNX of a looped model: how many nodes an input has (graphs and tables: n·n). Default: 8, or 16.",
+            min=1,
+            max=LARGEST,
+        ),
     ] = None,
 ) -> None:
     """Write a saved model, trained or compiled, as an ONNX file, or as a folder with weights, configuration and card.
@@ -42,6 +50,8 @@ def export_model(
     made = compiler.load(file) if "program" in read_header(file) else load(file)
     model = made.model if isinstance(made, compiler.Compiled) else made
     check_finite_weights(f"'{file}'", model.weights())
+    one_length = to == "onnx" and made is model
+    require(length is None or one_length, f"--length {length}: it is for ONNX files of looped models. Leave it out.")
     if to == "pretrained":
         folder = out or str(Path(file).with_suffix(""))
         made.save_pretrained(folder, about=training_notes(file))
@@ -54,7 +64,7 @@ def export_model(
         print(f"onnxruntime agrees {program.guarantee}.")
         print(f"The largest difference on {program.tried} inputs is {program.error:.2g}.")
         return
-    found = to_onnx(model, target)
+    found = to_onnx(model, target, length=length)
     _print_shapes(found)
     print(f"onnxruntime agrees to {found.error:.2g} of the largest output; roundings allow {found.bound:.2g}.")
 

@@ -207,7 +207,7 @@ def score_model(
     file: ModelFile,
     task: Annotated[str, typer.Option(help="A numeric task, as in `posattn tasks`.")],
     length: Annotated[
-        int | None, typer.Option(help="How many numbers an input has. Default: as many as the model takes.")
+        int | None, typer.Option(help="How many numbers an input has. Default: as many as the model takes; looped: 8.")
     ] = None,
     scales: Annotated[
         list[float] | None, typer.Option("--scale", help="Score on [-2c, 2c] for this c; repeatable.")
@@ -225,6 +225,8 @@ def score_model(
     """
     from posattn import compile as compiler
     from posattn import plugins
+    from posattn.nn import LoopedPositionalTransformer
+    from posattn.nn.example_inputs import LOOPED_LENGTH
     from posattn.nn.weights import check_finite_weights, read_header
     from posattn.train.numeric_trials import numeric_task, score
     from posattn.train.task_trials import SCALES
@@ -235,12 +237,15 @@ def score_model(
     answer = compiler.load(file) if compiled else numeric_model(file)
     model = answer.model if isinstance(answer, compiler.Compiled) else answer
     check_finite_weights(f"'{file}'", model.weights())
-    most = model.architecture.length // asked.nodes_per_number
-    require(most >= 1, f"'{file}' takes {model.architecture.length} number: too short for task '{task}'.")
     dtype = next(model.parameters()).dtype
-    wanted = most if length is None else length
-    fits = wanted <= most or (not compiled and model.takes_any_length)
-    require(fits, f"length={wanted}: the model in '{file}' takes up to {most} numbers of task '{task}'.")
+    if isinstance(model, LoopedPositionalTransformer):
+        wanted = LOOPED_LENGTH if length is None else length
+    else:
+        most = model.architecture.length // asked.nodes_per_number
+        require(most >= 1, f"'{file}' takes {model.architecture.length} number: too short for task '{task}'.")
+        wanted = most if length is None else length
+        fits = wanted <= most or (not compiled and model.takes_any_length)
+        require(fits, f"length={wanted}: the model in '{file}' takes up to {most} numbers of task '{task}'.")
     found = {
         scale: score(answer, task, length=wanted, scale=scale, samples=samples, seed=seed, dtype=dtype)
         for scale in scales or map(float, SCALES)

@@ -33,7 +33,7 @@ from posattn.compile.rounds import Round, reads
 from posattn.compile.specification import Scan, Sorted, Specification
 from posattn.errors import PosattnError, require
 from posattn.nn import LoopedPositionalTransformer
-from posattn.nn.law import check_looped, law
+from posattn.nn.law import TOLERANCE, check_looped, law
 
 #: (up, down) of a step that takes the smaller, or the larger, of two numbers.
 MIN, MAX = (0, -1), (1, 0)
@@ -43,6 +43,18 @@ own, other = word("x"), word("other")
 def learned_program(model: LoopedPositionalTransformer, length: int) -> Program:
     """The program that a trained model follows up to its ε. For graphs and tables, `length` is the side n."""
     found, sizes = law(model), model.architecture
+    require(
+        sizes.reads == "all", f"reads='{sizes.reads}': programs are of models with reads='all', as trained on sort."
+    )
+    require(
+        found.linear or found.compares,
+        f"symmetry={sizes.symmetry!r:.60}: programs are of steps with 'shift', 'potential' or 'linear', not of other "
+        "actions.",
+    )
+    require(
+        found.epsilon <= TOLERANCE,
+        f"the step is {float(found.epsilon):.2g} away from “{found}”, the nearest simple one: train the model longer.",
+    )
     learned = (sizes.schedule, found.linear, found.snapped)
     if learned == ("scan", True, ((1, 1),)):
         return _scan(length, own + other, "sum")

@@ -12,6 +12,7 @@ from posattn.nn.hybrid import Hybrid, HybridTransformer
 from posattn.nn.looped import Looped, LoopedPositionalTransformer
 from posattn.nn.looped_slopes import LoopedSlopes, LoopedSlopesModel
 from posattn.nn.looped_standard import LoopedStandard, LoopedStandardTransformer
+from posattn.nn.mixed_gated import MixedGated, MixedGatedModel
 from posattn.nn.mixed_type import MixedPositional, MixedPositionalTransformer, MixedStandard, MixedStandardTransformer
 from posattn.nn.module import Model, Step, load, model_of
 from posattn.nn.numeric_model import NumericModel
@@ -48,6 +49,8 @@ __all__ = [
     "LoopedSlopesModel",
     "LoopedStandard",
     "LoopedStandardTransformer",
+    "MixedGated",
+    "MixedGatedModel",
     "MixedPositional",
     "MixedPositionalTransformer",
     "MixedStandard",

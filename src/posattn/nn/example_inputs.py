@@ -23,6 +23,7 @@ from posattn.nn.hardened import HardenedTransformer
 from posattn.nn.looped import LoopedPositionalTransformer
 from posattn.nn.looped_slopes import LoopedSlopesModel
 from posattn.nn.looped_standard import LoopedStandardTransformer
+from posattn.nn.mixed_gated import MixedGatedModel
 from posattn.nn.mixed_type import MixedModel
 from posattn.nn.numeric_model import NumericModel
 from posattn.nn.random_places import PlacedModel
@@ -42,6 +43,7 @@ class Inputs:
     most: dict[str, int]  # the largest size of such an axis, where there is one
     usual: dict[str, int]  # a size of each that the model was built for
     draw: Draw
+    of_length: Callable[[int], "Inputs"] | None = None  # the same for so many nodes, where each is another program
 
 
 @singledispatch
@@ -80,22 +82,12 @@ def _(model: ExactPositionalTransformer | HardenedTransformer) -> Inputs:
 @inputs_of.register(LoopedSlopesModel)
 def _(model: LoopedPositionalTransformer | LoopedSlopesModel) -> Inputs:
     wiring = model.wiring
-    length = LOOPED_SIDE**2 if wiring.name in ("pairs", "grid") else LOOPED_LENGTH  # exported for one length
-
-    def draw(chosen: Sizes, generator: torch.Generator) -> tuple[Tensor, ...]:
-        return (_numbers(model, generator, chosen["batch"], length, wiring.in_dim),)
-
-    return Inputs(({0: "batch"},), {}, {}, draw)
+    return _of_one_length(model, LOOPED_SIDE**2 if wiring.name in ("pairs", "grid") else LOOPED_LENGTH, wiring.in_dim)
 
 
 @inputs_of.register
 def _(model: LoopedStandardTransformer) -> Inputs:
-    in_dim = model.architecture.in_dim
-
-    def draw(chosen: Sizes, generator: torch.Generator) -> tuple[Tensor, ...]:
-        return (_numbers(model, generator, chosen["batch"], LOOPED_LENGTH, in_dim),)  # exported for one length, too
-
-    return Inputs(({0: "batch"},), {}, {}, draw)
+    return _of_one_length(model, LOOPED_LENGTH, model.architecture.in_dim)
 
 
 @inputs_of.register(PlacedModel)
@@ -121,6 +113,18 @@ def _(model: MixedModel) -> Inputs:
         batch = chosen["batch"]
         characters = torch.randint(sizes.vocabulary, (batch, sizes.characters), generator=generator)
         return characters, _numbers(model, generator, batch, sizes.length - sizes.characters)
+
+    return Inputs(({0: "batch"}, {0: "batch"}), {}, {}, draw)
+
+
+@inputs_of.register
+def _(model: MixedGatedModel) -> Inputs:
+    sizes = model.architecture
+
+    def draw(chosen: Sizes, generator: torch.Generator) -> tuple[Tensor, ...]:
+        batch = chosen["batch"]
+        characters = torch.randint(4, (batch, sizes.characters), generator=generator)  # few, so that some are equal
+        return characters, _numbers(model, generator, batch, sizes.numbers)
 
     return Inputs(({0: "batch"}, {0: "batch"}), {}, {}, draw)
 
@@ -156,6 +160,13 @@ def _(model: FullyConnectedNetwork) -> Inputs:
 
     axes = {0: "batch"}, {0: "batch", 1: "subset"}, {0: "batch"}
     return Inputs(axes, {}, {"subset": min(3, sizes.length)}, draw)
+
+
+def _of_one_length(model: torch.nn.Module, length: int, in_dim: int) -> Inputs:
+    def draw(chosen: Sizes, generator: torch.Generator) -> tuple[Tensor, ...]:
+        return (_numbers(model, generator, chosen["batch"], length, in_dim),)
+
+    return Inputs(({0: "batch"},), {}, {}, draw, lambda other: _of_one_length(model, other, in_dim))
 
 
 def _numbers(model: torch.nn.Module, generator: torch.Generator, *shape: int) -> Tensor:

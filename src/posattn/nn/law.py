@@ -37,6 +37,7 @@ class Law:
 
     linear: bool  # whether they are (a, b) of a·self + b·partner, else (up, down) of one number's two signs
     factors: tuple[Pair, ...]
+    compares: bool = False  # whether carrier + d is the other one of two candidates, as under a shift or a potential
 
     @property
     def snapped(self) -> tuple[Pair, ...]:
@@ -62,7 +63,7 @@ class Law:
         first, second = pair
         if self.linear:
             return f"role {role}: {first}·self + {second}·partner"
-        if pair in ((0, -1), (1, 0)):
+        if self.compares and pair in ((0, -1), (1, 0)):
             return f"role {role}: the {'larger' if first else 'smaller'} of two"
         return f"role {role}: carrier + {first}·relu(d) + {second}·relu(−d)"
 
@@ -84,7 +85,8 @@ def snap(value: Fraction) -> Fraction:
 def law(model: LoopedPositionalTransformer, *, evaluated: bool = False) -> Law:
     """The law of a model's step.
 
-    `evaluated`: of the step as inference evaluates it, by slopes that its own arithmetic has rounded once.
+    `evaluated`: of the step as it is evaluated under `torch.no_grad()`, by slopes that its own arithmetic has rounded
+    once.
     """
     check_looped(model)
     sizes, evaluated = model.architecture, switch("evaluated", evaluated)
@@ -94,15 +96,16 @@ def law(model: LoopedPositionalTransformer, *, evaluated: bool = False) -> Law:
             f"symmetry={sizes.symmetry!r}, state_dim={sizes.state_dim}: a step is two factors where its MLP sees one "
             "number, as with ('scale', 'shift'), or is linear, as with ('scale', 'linear') in a scan."
         )
+    compares = sizes.translation in ("shift", "potential")
     if sizes.sloped and evaluated:
         check_finite_weights("the looped model", model.weights())
         with torch.no_grad():
             rows = model.slopes().double().tolist()
-        return Law(False, tuple((Fraction(up), Fraction(down)) for up, down in rows))
+        return Law(False, tuple((Fraction(up), Fraction(down)) for up, down in rows), compares)
     exact = ExactStep(model, evaluated=evaluated)
     inputs = ((1, 0), (0, 1)) if two else ((1,), (-1,))
     found = tuple((exact.answer(inputs[0], role), exact.answer(inputs[1], role)) for role in range(len(exact.shares)))
-    return Law(two, found)
+    return Law(two, found, compares)
 
 
 class ExactStep:

@@ -63,7 +63,12 @@ class Looped(Architecture):
         object.__setattr__(self, "symmetry", tuple(s.to_json() if isinstance(s, Action) else s for s in named))
         require(
             len({len(action.invariants) for action in self.actions}) == 1,
-            "the kinds of step of a chain have different numbers of invariants. Name a translation.",
+            f"symmetry={self.symmetry!r:.60}: schedule='{self.schedule}' has two kinds of step, which would see "
+            "different numbers. Name a translation, as ('scale', 'potential').",
+        )
+        require(
+            self.reads == "all" or self.schedule == "bitonic",
+            f"reads='{self.reads}', schedule='{self.schedule}': the middle is that of sorted numbers. Use 'bitonic'.",
         )
         require(
             self.state_dim == 1 or (self.translation is None and self.schedule != "grid"),

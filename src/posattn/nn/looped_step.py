@@ -22,8 +22,13 @@ def check_input(wiring: Schedule, x: Tensor) -> None:
     if not x.is_floating_point():
         raise PosattnError(f"the input has dtype {x.dtype}, not floating point: use x.float().")
     wiring.check(x.shape[1])
-    if values_known(x) and not x.isfinite().all():
+    most = torch.finfo(x.dtype).max / 4
+    if values_known(x) and not (x.abs() <= most).all():
         checks.finite("the input", x)
+        raise PosattnError(
+            f"the input holds {float(x.abs().max()):.3g}: sums and differences of such numbers overflow in {x.dtype}. "
+            "Scale it down."
+        )
 
 
 def combined(values: Tensor, rows: Sequence[Row]) -> Tensor:
@@ -49,7 +54,7 @@ def chunked(step: Step, numbers: int) -> Step:
     """The step over so many numbers at a time, where no gradient is needed."""
 
     def in_pieces(values: Tensor, kind: int, role: Tensor | int) -> Tensor:
-        size = max(1, numbers // values.shape[0])
+        size = max(1, numbers // max(1, values.shape[0]))
         if torch.is_grad_enabled() or not values_known(values) or values.shape[1] <= size:
             return step(values, kind, role)
         found = torch.empty_like(values[:, :, 0])

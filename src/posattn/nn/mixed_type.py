@@ -74,6 +74,22 @@ class MixedStandard(Mixed, Standard):
         return {"position_embedding": Init((self.nodes, self.embed_dim), normal=1.0)} | super().parameters()
 
 
+def check_prompts(characters: Tensor, numbers: Tensor, *, length: int, count: int) -> None:
+    """Raise where inputs are not so many characters and numbers."""
+    if not (
+        tuple(characters.shape[1:]) == (length,)
+        and characters.dtype == torch.int64
+        and tuple(numbers.shape) == (characters.shape[0], count)
+        and numbers.is_floating_point()
+    ):
+        raise PosattnError(
+            f"characters {tuple(characters.shape)}, {characters.dtype}, and numbers {tuple(numbers.shape)}, "
+            f"{numbers.dtype}: the model takes (batch, {length}), int64, and (batch, {count}), floats."
+        )
+    if values_known(numbers):
+        finite("the numbers", numbers)
+
+
 DescribedMixed = TypeVar("DescribedMixed", bound=Mixed)
 
 
@@ -93,20 +109,8 @@ class MixedModel(NumericModel[DescribedMixed]):
     def check(self, *inputs: Tensor) -> None:
         Model.check(self, *inputs)
         (characters, numbers), sizes = inputs, self.architecture
-        count = sizes.length - sizes.characters
-        if not (
-            tuple(characters.shape[1:]) == (sizes.characters,)
-            and characters.dtype == torch.int64
-            and tuple(numbers.shape) == (characters.shape[0], count)
-            and numbers.is_floating_point()
-        ):
-            raise PosattnError(
-                f"characters {tuple(characters.shape)}, {characters.dtype}, and numbers {tuple(numbers.shape)}, "
-                f"{numbers.dtype}: the model takes (batch, {sizes.characters}), int64, and (batch, {count}), floats."
-            )
+        check_prompts(characters, numbers, length=sizes.characters, count=sizes.length - sizes.characters)
         check_codes("character", characters, sizes.vocabulary)
-        if values_known(numbers):
-            finite("the numbers", numbers)
 
     def embed(
         self, characters: Int[Tensor, "batch characters"], numbers: Float[Tensor, "batch numbers"]

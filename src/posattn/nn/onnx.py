@@ -35,15 +35,22 @@ class OnnxFile:
 
 
 def to_onnx(
-    model: Exportable, path: str | os.PathLike[str], *, tolerance: float | None = None, seed: int = 0
+    model: Exportable,
+    path: str | os.PathLike[str],
+    *,
+    length: int | None = None,
+    tolerance: float | None = None,
+    seed: int = 0,
 ) -> OnnxFile:
     """Write a model as an ONNX file, unless onnxruntime gives other answers than the model does.
 
-    Batches may have any size; so may inputs' lengths, up to the model's, where it takes shorter ones.
+    Batches may have any size; so may inputs' lengths, up to the model's, where it takes shorter ones. A looped model's
+    file is for one length.
 
     Args:
         model: of any kind, or a hardened one. A compiled program has a `to_onnx` of its own, with what is known of it.
         path: the file to write.
+        length: of a looped model, how many nodes an input has, n·n for graphs and tables; None: 8, or 4 × 4.
         tolerance: the largest error that is allowed, relative to the largest output; None is what roundings can
             account for.
         seed: of the random inputs that are tried.
@@ -59,7 +66,13 @@ def to_onnx(
         tolerance = checks.real("tolerance", tolerance)
         require(tolerance > 0, f"tolerance={tolerance}: an error, relative to the largest output, above 0.")
     generator = torch.Generator().manual_seed(checks.whole("seed", seed, least=0))
-    model, taken = copy.deepcopy(model).cpu(), inputs_of(model)
+    model = copy.deepcopy(model).cpu()
+    taken = inputs_of(model)
+    if length is not None:
+        length, of_length = checks.whole("length", length, least=1), taken.of_length
+        if of_length is None:
+            raise PosattnError(f"length={length}: only a looped model's file is for one length. Leave it out.")
+        taken = of_length(length)
     written = translated(model, taken, generator)
     found = compared(model, taken, written.SerializeToString(), tolerance, generator)
     require(

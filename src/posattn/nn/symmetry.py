@@ -22,6 +22,8 @@ from typing import Any
 from posattn.errors import PosattnError, require, unknown
 
 Row = tuple[Fraction, ...]
+#: Factors of what an MLP sees lie between its inverse and this: floats hold them, with room for what they multiply.
+FARTHEST = Fraction(10**6)
 #: Names of symmetries. What `potential` does, only a schedule of pairs knows.
 NAMES = ("scale", "shift", "potential", "linear")
 
@@ -39,7 +41,7 @@ class Action:
     def __post_init__(self) -> None:
         try:
             rows = tuple(tuple(Fraction(entry) for entry in row) for row in self.rows)
-        except (TypeError, ValueError, OverflowError):
+        except (TypeError, ValueError, OverflowError, ZeroDivisionError):
             raise PosattnError(f"G={self.rows!r:.80}: give rows of fractions, as ((1,), (1,), (1,)).") from None
         require(
             len(rows) >= 2 and len({len(row) for row in rows}) == 1,
@@ -54,6 +56,11 @@ class Action:
         require(
             bool(self.invariants),
             "G leaves no invariant: the MLP would see nothing. Use a smaller group, with fewer columns.",
+        )
+        factors = [entry for row in (*self.invariants, self.carrier) for entry in row if entry]
+        require(
+            all(FARTHEST**-1 <= abs(entry) <= FARTHEST for entry in factors),
+            f"G has entries too far apart: what a step sees would have factors beyond 10^±{len(str(FARTHEST)) - 1}.",
         )
 
     @property

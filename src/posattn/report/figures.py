@@ -71,7 +71,7 @@ def _draw(picture: Picture, panel: Axes, styles: dict[str, dict[str, Any]], dott
     floors = floors_of(picture, dotted)
     for curve in picture.curves:
         if curve not in floors:
-            _line(curve, panel, styles[curve.arm], dotted=curve.arm in dotted)
+            _line(curve, panel, styles[curve.arm], dotted=curve.arm in dotted, published=picture.published)
     if picture.level is not None:
         panel.axhline(picture.level.value, color="#555555", linestyle="--", linewidth=1, label=picture.level.label)
     if picture.log:
@@ -117,8 +117,11 @@ def _floor(curve: Curve, panel: Axes, colour: str, *, row: int) -> None:
     panel.text(0.5, bottom + 0.02, said, fontsize=size, color="#222", **centred)
 
 
-def _line(curve: Curve, panel: Axes, own: dict[str, Any], *, dotted: bool) -> None:
-    """The medians with a band from the lowest to the highest seed, and the published medians, dashed."""
+def _line(curve: Curve, panel: Axes, own: dict[str, Any], *, dotted: bool, published: str) -> None:
+    """The medians with a band from the lowest to the highest seed, and the published medians, dashed.
+
+    `published`: the model that these are of, where it is not the curve's own; then they are grey.
+    """
     style: dict[str, Any] = {"marker": curve.marker, "markersize": 3} | own
     if curve.marker is None:
         style = {"color": own["color"], "linewidth": 2 if dotted else 1.2}
@@ -131,7 +134,9 @@ def _line(curve: Curve, panel: Axes, own: dict[str, Any], *, dotted: bool) -> No
     known = [(point.x, point.published_median) for point in curve.points if point.published_median is not None]
     if known:
         style["linestyle"] = "--"
-        panel.plot(*zip(*known, strict=True), label=f"{curve.label} (published)", **style, alpha=0.6)
+        if published:
+            style["color"] = "#555555"
+        panel.plot(*zip(*known, strict=True), label=f"{published or curve.label} (published)", **style, alpha=0.6)
 
 
 def _x_axis(picture: Picture, panel: Axes) -> None:
@@ -140,7 +145,10 @@ def _x_axis(picture: Picture, panel: Axes) -> None:
         slanted = {"rotation": 30, "ha": "right"} if sum(map(len, picture.tick_labels)) > 30 else {}
         panel.set_xticks(ticks, picture.tick_labels, **slanted)
         return
-    if picture.log_x:
+    if picture.log_x and ticks and ticks[0] == 0:  # has a place of its own, left of the powers
+        panel.set_xscale("symlog", linthresh=ticks[1])
+        panel.set_xlim(-ticks[1] / 4, 1.5 * ticks[-1])
+    elif picture.log_x:
         panel.set_xscale("log")
     if not ticks:
         if not picture.log_x:
@@ -148,7 +156,7 @@ def _x_axis(picture: Picture, panel: Axes) -> None:
     elif picture.log_x:
         # The labels that matplotlib puts between decades run into each other.
         if len(ticks) <= 6:
-            labels = [f"{tick:,.0f}" if tick >= 1 else f"{tick:.3g}" for tick in ticks]
+            labels = [f"{tick:,.0f}" if tick >= 1 or tick == 0 else f"{tick:.3g}" for tick in ticks]
             slanted = {"rotation": 30, "ha": "right"} if max(map(len, labels)) > 5 else {}
             panel.set_xticks(ticks, labels, **slanted)
             panel.xaxis.set_minor_locator(NullLocator())

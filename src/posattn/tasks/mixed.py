@@ -36,6 +36,34 @@ OPERATIONS = ("min", "sum", "max")
 CHARACTERS = LIST_CHARACTERS + len(QUESTION)
 
 
+#: Two characters that are equal where the question asks for the max: its second letter, and that of “Cat”.
+DECIDES = (LIST_CHARACTERS + OPERATION_AT + 1, 1)
+
+
+def label_place(number: int, distractors: int) -> int:
+    """Which character the label of a number is, both counted from 0, with so many distractors before it."""
+    return 4 * number + 5 * distractors + 3
+
+
+def compared() -> tuple[tuple[tuple[tuple[int, int], ...], ...], ...]:
+    """For every number and every place of its label: pairs of characters that tell whether to count the number.
+
+    A label is there, and not a distractor's, where the character before it is a “t” and the next one a “C”, as in the
+    first label; and it is asked for where it equals one of the labels in the question.
+
+    >>> compared()[0][0][:2]
+    ((2, 2), (4, 0))
+    """
+    last = LIST_CHARACTERS - 1
+
+    def pairs(place: int) -> tuple[tuple[int, int], ...]:
+        after = 0 if place == last else place + 1
+        return ((place - 1, 2), (after, 0), *((place, LIST_CHARACTERS + at) for at in QUERIED_AT))
+
+    places = range(DISTRACTORS + 1)
+    return tuple(tuple(pairs(label_place(number, d)) for d in places) for number in range(LABELS))
+
+
 class MixedInputs(NamedTuple):
     characters: Int[Tensor, "batch characters"]
     numbers: Float[Tensor, "batch labels"]

@@ -7,11 +7,13 @@ proves it.
 
 With `unit`, the unit roundoff u of a float format (2⁻²⁴ for float32), bounds hold for computed numbers too. Assumed is
 that a step is evaluated by its slopes, which are floats, by additions and multiplications that each round correctly,
-without over- or underflow. ε is then that of these floats, `law(model, evaluated=True)`.
+without over- or underflow. A model does so under `torch.no_grad()`; with gradients it evaluates its MLP, which rounds
+more often. ε is then that of these floats, `law(model, evaluated=True)`.
 """
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 
 import torch
 
@@ -27,7 +29,7 @@ MARGIN = 1e-9
 
 @dataclass(frozen=True)
 class Bound:
-    """No answer is off by more than `value` times what `of` says."""
+    """No answer is off by more than `value` times what `of` says, from that of the step that is the `target`."""
 
     value: float
     of: str
@@ -165,7 +167,7 @@ def path_bound(epsilon: float, nodes: int, *, unit: float = 0.0) -> float:
 def error_bound(model: LoopedPositionalTransformer, size: int, *, rounding: bool = False) -> Bound:
     """The bound for a model at one size; `size` is the length, and for graphs and tables the side.
 
-    `rounding`: for numbers as the model computes them in its dtype, else for real numbers.
+    `rounding`: for numbers as the model computes them in its dtype under `torch.no_grad()`, else for real numbers.
     """
     check_looped(model)
     sizes, count = model.architecture, steps(model.architecture, size)
@@ -174,8 +176,8 @@ def error_bound(model: LoopedPositionalTransformer, size: int, *, rounding: bool
         count += 1  # the mean of two rounds less than a step does
     if not sizes.sloped:
         return _by_deviation(model, count, unit)
-    found = law(model, evaluated=rounding)
-    epsilon, target = _above(found), str(found)
+    found = law(model)
+    epsilon, target = _above(_rounded_epsilon(model, found) if rounding else found.epsilon), str(found)
     if sizes.translation == "shift":
         _check_between(found)
         of = "max|x|" if rounding else "(max x − min x)/2"
@@ -192,7 +194,7 @@ def error_bound(model: LoopedPositionalTransformer, size: int, *, rounding: bool
         found.snapped == ((0, -1),),
         f"the step is nearest to “{found}”, not to the smaller of D_ij and D_ik + D_kj. Train it longer.",
     )
-    of = "D_ij·(largest weight)/(smallest weight), for weights above 0, if that is at most D_ij"
+    of = "D_ij·(largest weight)/(smallest weight), i ≠ j, for weights above 0, if that is at most D_ij"
     return Bound(path_bound(epsilon, size, unit=unit), of, count, epsilon, target)
 
 
@@ -242,9 +244,15 @@ def _check_between(found: Law) -> None:
     )
 
 
-def _above(found: Law) -> float:
+def _rounded_epsilon(model: LoopedPositionalTransformer, found: Law) -> Fraction:
+    """ε of the slopes as evaluated, from the step that the exact ones are near: rounded, they may be near another."""
+    pairs = zip(law(model, evaluated=True).factors, found.snapped, strict=True)
+    return max(abs(given - simple) for role, near in pairs for given, simple in zip(role, near, strict=True))
+
+
+def _above(epsilon: Fraction) -> float:
     """ε as a float, rounded up."""
-    return math.nextafter(float(found.epsilon), math.inf) if found.epsilon else 0.0
+    return math.nextafter(float(epsilon), math.inf) if epsilon else 0.0
 
 
 def _rate(name: str, value: float) -> float:

@@ -37,7 +37,10 @@ def about_looped(model: LoopedPositionalTransformer, size: int) -> Facts:
     facts["epsilon"] = (proved.epsilon, "ε, the largest deviation of one step from that")
     facts["steps"] = (proved.steps, "k, steps that follow one another")
     facts["proved"] = (proved.value, f"the largest error of any input, in real arithmetic, as a share of {proved.of}")
-    facts["proved with rounding"] = (rounded.value, f"the same as computed in {dtype}, as a share of {rounded.of}")
+    facts["proved with rounding"] = (
+        rounded.value,
+        f"the same as computed in {dtype} without gradients, as a share of {rounded.of}",
+    )
     if size <= (WIDEST if sizes.schedule in ("pairs", "grid") else LONGEST):
         found = measure(model, size, generator=torch.Generator().manual_seed(0))
         facts["measured"] = (found, f"the largest of {SAMPLES} random inputs, as a share of {proved.of.split(', ')[0]}")

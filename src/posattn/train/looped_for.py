@@ -22,6 +22,11 @@ def looped_for(task: str) -> Looped:
     """The model for a task of this name."""
     if task in SUITED:
         return SUITED[task]
+    if task == "whole-median":
+        raise PosattnError(
+            "model='looped': train task 'sort' instead. The whole median is what a model that sorts reads in the "
+            "middle: LoopedPositionalTransformer(…, reads='median') with its weights."
+        )
     raise PosattnError(
         f"model='looped': which schedule and symmetry suit task '{task}' is not known, as it is for "
         f"{', '.join(SUITED)}. Describe the model in Python: Trial(model=Looped(schedule=…, symmetry=…), …)."

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from posattn.errors import PosattnError
+from posattn.errors import PosattnError, require
 from posattn.nn import Action, Looped
 from posattn.nn.symmetry import checked_symmetry
 from posattn.train.step_symmetry import check_step
@@ -28,7 +28,13 @@ def check_symmetry(model: Looped, task: Any, inputs: Tensor) -> None:
             check_step(model, task, inputs)
             continue
         name = "potential of tables" if (symmetry, model.schedule) == ("potential", "grid") else symmetry
-        if not has_symmetry(symmetry, task, inputs, move=name) and symmetry == model.translation:
+        if has_symmetry(symmetry, task, inputs, move=name):
+            continue
+        require(
+            symmetry != "linear",
+            f"symmetry='linear': the sum of two inputs of task '{task.name}' is no input of it. Leave 'linear' out.",
+        )
+        if symmetry == model.translation:
             check_step(model, task, inputs)
 
 

@@ -90,6 +90,7 @@ class Picture:
     ticks: tuple[float, ...] = ()
     tick_labels: tuple[str, ...] = ()  # where the places on the axis are no numbers
     level: Level | None = None
+    published: str = ""  # whose published figures stand beside all curves; "": each has its own
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,6 +123,7 @@ def over_places(
     squares: Collection[str] = (),
     log: bool,
     level: Level | None = None,
+    published: str = "",
 ) -> Picture:
     """Points over their places: a curve per arm, or, `by_test_set`, one per arm and test set.
 
@@ -150,4 +152,5 @@ def over_places(
         log_x=ticks[-1] > max(50, 4 * ticks[0]),
         ticks=ticks,
         level=level,
+        published=published,
     )

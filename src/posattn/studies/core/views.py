@@ -34,6 +34,7 @@ class View(ABC):
     measure: str = "loss"
     at: str = "At {axis} {x}"
     versus: Versus | None = None
+    published: str = ""  # the model that published figures are of, where it is none of the arms
     column: ClassVar[str] = "test set"  # of tables: what names a point
     across: ClassVar[str] = "x"  # of compact tables: what has a column each, x or test set
     axis_column: ClassVar[bool] = True  # of tables: whether x has a column of its own
@@ -123,6 +124,7 @@ class Curves(View):
                 squares=self.squares,
                 log=not self.share,
                 level=self.levels.get(panel),
+                published=self.published,
             )
             for panel, shown in by_panel(points).items()
         ]

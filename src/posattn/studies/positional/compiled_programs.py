@@ -8,7 +8,9 @@ import torch
 
 from posattn import tasks
 from posattn.compile import Compiled, compile, library
+from posattn.compile.programs.mixed import laid_out, mixed
 from posattn.studies.core.computed import Computed
+from posattn.tasks.mixed import GLYPHS, MixedInputs, MixedTask
 from posattn.train import identity
 from posattn.train.fleet.data import draw
 from posattn.train.random_streams import stream
@@ -37,7 +39,7 @@ class ExactTrial(Computed):
 
     @property
     def labels(self) -> dict[str, Any]:
-        return super().labels | {"program": PROGRAMS[self.task]}
+        return super().labels | {"program": PROGRAMS.get(self.task, self.task)}
 
     @cached_property
     def test_sets(self) -> TestSets:
@@ -47,6 +49,9 @@ class ExactTrial(Computed):
         return replace(self, seed=seed)
 
     def compiled(self) -> Compiled:
+        task = tasks.get(self.task)
+        if isinstance(task, MixedTask):
+            return compile(mixed(task), domain={"code": len(GLYPHS) - 1, "x": self.domain})
         return compile(library.get(PROGRAMS[self.task], self.length), domain=self.domain)
 
     def scores(self) -> list[dict[str, Any]]:
@@ -55,8 +60,9 @@ class ExactTrial(Computed):
         found: list[dict[str, Any]] = []
         for one in self.test_sets:
             generator = stream(self.seed, f"test set {one.name}")
-            x, y = draw(task, self.samples, one.options, generator, torch.float32)
-            guess = model(x)
+            *inputs, y = draw(task, self.samples, one.options, generator, torch.float32)
+            mixed_type = isinstance(task, MixedTask)
+            guess = model(laid_out(MixedInputs(*inputs))).squeeze(2) if mixed_type else model(*inputs)
             loss, metric = task.loss(guess, y).item(), task.metric(guess, y).item()
             found.append({"set": one.name, "step": 0, "loss": loss, "metric": metric})
         return found

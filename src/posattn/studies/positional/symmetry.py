@@ -36,7 +36,7 @@ class Symmetry(Study):
     name = "symmetry"
     question = "What does a positional Transformer gain from knowing its task's symmetry?"
     answers = "one step past Fig. 4"
-    view = Curves(axis="scale c, or shift t")
+    view = Curves(axis="scale c, or shift t", published="positional")
     tasks = TASKS
     cost = {"smoke": "seconds", "quick": "5 min per task, 2 cores", "paper": "10 min, H200, 3 seeds"}
     notes = (

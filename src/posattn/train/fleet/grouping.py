@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from posattn import checks, tasks
 from posattn.errors import PosattnError, kind_of, require
-from posattn.nn import Architecture, Looped, Positional
+from posattn.nn import Architecture, Looped, LoopedSlopes, Positional
 from posattn.nn.importing import blame
 from posattn.nn.module import module_of
 from posattn.train import identity
@@ -132,12 +132,18 @@ def _tried(architecture: Architecture, task: Any, options: _Options, *, training
             f"use {given}={task.classes}.",
         )
         answer = prediction[..., 0]
+    blocks = "'blocks': True in training and False in test sets" if "every" in architecture.training_options else ""
     require(
         answer.shape == target.shape,
         f"the model answers with shape {tuple(answer.shape)} where task '{task.name}' has {tuple(target.shape)}: "
-        "choose its out_dim by the task.",
+        + (f"set the samples' option {blocks}." if blocks else "choose its out_dim by the task."),
     )
     check_scores(task, prediction, target)
+    if training and isinstance(architecture, Looped | LoopedSlopes) and architecture.schedule != "pairs":
+        require(
+            inputs[0].shape[1] > 1,
+            f"task '{task.name}' with one number: a looped model takes no step there, so nothing is learned. Use more.",
+        )
     if isinstance(architecture, Looped):
         check_symmetry(architecture, task, draw(task, SAMPLES, dict(options), generator, torch.float32)[0])
     elif isinstance(architecture, Positional) and architecture.carried:
