@@ -279,6 +279,7 @@ def test_a_model_runs_on_the_meta_device_and_under_fake_tensors(name: str) -> No
 
 
 @pytest.mark.filterwarnings("ignore:Attempted to insert a get_attr Node:UserWarning")  # PyTorch's own
+@pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated:DeprecationWarning")  # where it is the first jvp
 def test_linearize_gives_the_jacobians_product() -> None:
     model, (x,) = case("positional")
     direction = oracle.numbers(*x.shape, seed=3)
