@@ -68,11 +68,33 @@ def test_the_law_is_the_step() -> None:
     assert model(x.flip(1)).flatten().tolist() == pytest.approx([-1.6 + 2.3 * up0, 0.7 + 2.3 * down1], rel=1e-14)
 
 
-def test_slopes_as_evaluated_are_the_floats_that_inference_uses() -> None:
-    model = made("bitonic", "scale", "shift")
-    rows = model.slopes().detach().double().tolist()
-    assert law(model, evaluated=True).factors == tuple((Fraction(up), Fraction(down)) for up, down in rows)
+@torch.no_grad()
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32], ids=str)
+def test_slopes_as_evaluated_are_the_floats_that_inference_uses(dtype: torch.dtype) -> None:
+    """Read off the model, one node and one sign of d at a time, on pairs for which nothing is rounded.
+
+    A step starts from the nearer candidate: where that is 0, the answer is what is left of the way, times 1 or −1.
+    """
+    model = with_slopes("bitonic", ("scale", "shift"), [(0.3, -0.99), (1.2, -0.45)]).to(dtype)
+    for role, slopes in enumerate(law(model, evaluated=True).factors):
+        for d, share in ((1.0, slopes[0]), (-1.0, -slopes[1])):
+            nearer = share > Fraction(1, 2)
+            own, other = (-d, 0.0) if nearer else (0.0, d)
+            pair = [own, other] if role == 0 else [other, own]
+            answer = model(torch.tensor(pair, dtype=dtype).reshape(1, 2, 1))[0, role, 0]
+            assert Fraction(float(answer)) == (share - nearer) * int(d)
     assert law(model, evaluated=True) != law(model)
+
+
+@torch.no_grad()
+def test_a_step_that_chooses_returns_its_choice_as_it_is() -> None:
+    """From 2²⁴ to 1 + 2⁻²³, of which a sum in float32 would keep nothing."""
+    model = made("pairs", "scale", "potential", hidden_dim=1, heads=1, mlp_layers=2)
+    values = {"logits": [[[-1000.0, 0.0]]], "layers.0.weight": [[-1.0]], "layers.1.weight": [[-1.0]]}
+    model.load_state_dict({name: torch.tensor(value) for name, value in values.items()})
+    far, short = 2.0**24, 1 + 2.0**-23
+    x = torch.tensor([[0, far, 1], [far, 0, far], [far, short - 1, 0]]).reshape(1, 9, 1)
+    assert model(x).reshape(3, 3)[0, 1] == short
 
 
 def test_epsilon_is_the_largest_distance_from_a_simple_fraction() -> None:

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from offsets import offset
-from posattn.nn import GPTArchitecture, Hybrid, MixedPositional, MixedStandard, Positional, Standard
+from posattn.nn import GPTArchitecture, Hybrid, MixedPositional, MixedStandard, Positional, RandomPlaces, Standard
 from posattn.train import Fleet, Trial
 from posattn.train.fleet import cpu, fleet
 
@@ -100,6 +100,15 @@ def test_chunks_hold_as_many_numbers_as_they_may_and_share_the_cores(monkeypatch
     ]:
         monkeypatch.setattr(cpu, "CHUNK_NUMBERS", limit)
         assert cpu.chunk_size(SEVEN[0], replicas) == expected
+
+
+def test_chunks_count_the_nodes_of_samples_where_a_model_knows_far_more_places(monkeypatch):
+    lengths, model = (1, 3), RandomPlaces(length=1000, embed_dim=6, hidden_dim=7, layers=1, encoding="sinusoidal")
+    data = {"batch": 11, "lengths": lengths, "options": {"places": 1000}}
+    trial = small_trial(task="sum", model=model, data=data)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
+    monkeypatch.setattr(cpu, "CHUNK_NUMBERS", 11 * 3 * 7 * 4)  # batch × nodes × hidden_dim × replicas
+    assert cpu.chunk_size(trial, 5) == 4
 
 
 @pytest.fixture

@@ -22,6 +22,7 @@ import torch
 from posattn.checks import instance, switch
 from posattn.errors import PosattnError, require
 from posattn.nn.looped import LoopedPositionalTransformer
+from posattn.nn.looped_step import way_to_the_other
 from posattn.nn.weights import check_finite_weights
 
 #: Factors count as the simplest fraction within this distance, of denominators up to `SIMPLE`; else as a whole number.
@@ -85,8 +86,8 @@ def snap(value: Fraction) -> Fraction:
 def law(model: LoopedPositionalTransformer, *, evaluated: bool = False) -> Law:
     """The law of a model's step.
 
-    `evaluated`: of the step as it is evaluated under `torch.no_grad()`, by slopes that its own arithmetic has rounded
-    once.
+    `evaluated`: of the step as it is evaluated under `torch.no_grad()`, by slopes that are computed in float64 and kept
+    in the model's own dtype (`posattn.nn.looped_step.way_to_the_other`).
     """
     check_looped(model)
     sizes, evaluated = model.architecture, switch("evaluated", evaluated)
@@ -100,8 +101,10 @@ def law(model: LoopedPositionalTransformer, *, evaluated: bool = False) -> Law:
     if sizes.sloped and evaluated:
         check_finite_weights("the looped model", model.weights())
         with torch.no_grad():
-            rows = model.slopes().double().tolist()
-        return Law(False, tuple((Fraction(up), Fraction(down)) for up, down in rows), compares)
+            nearer, rest = way_to_the_other(model.slopes())
+            rows = zip(nearer.tolist(), rest.to(next(model.parameters()).dtype).tolist(), strict=True)
+        shares = [[Fraction(whole) + Fraction(part) for whole, part in zip(*row, strict=True)] for row in rows]
+        return Law(False, tuple((up, -down) for up, down in shares), compares)
     exact = ExactStep(model, evaluated=evaluated)
     inputs = ((1, 0), (0, 1)) if two else ((1,), (-1,))
     found = tuple((exact.answer(inputs[0], role), exact.answer(inputs[1], role)) for role in range(len(exact.shares)))

@@ -18,7 +18,7 @@ from itertools import pairwise
 from typing import Any, ClassVar
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Float64
 from torch import Tensor, nn
 
 from posattn import checks
@@ -218,7 +218,7 @@ class LoopedPositionalTransformer(Model[Looped]):
     def _iterations(self, x: Float[Tensor, "batch length in_dim"]) -> Iterator[tuple[Tensor, bool]]:
         """The state after every iteration, and whether it completes some blocks."""
         sloped = self.sloped and not torch.is_grad_enabled()
-        step = sloped_step(self.slopes(), self.kinds, self.wiring.roles) if sloped else self._step
+        step = sloped_step(self.slopes(), self.kinds, self.wiring.roles, x.dtype) if sloped else self._step
         step = chunked(step, CHUNK // self.architecture.hidden_dim)
         yield from self.wiring.iterations(self._entered(x), x, step, len(self.kinds))
 
@@ -231,14 +231,22 @@ class LoopedPositionalTransformer(Model[Looped]):
         heads = (seen.unsqueeze(-3) * shares.unsqueeze(-1)).sum(-2).flatten(2)  # over the invariants
         return combined(values, (carrier,)).squeeze(2) + self._mlp(heads) if any(carrier) else self._mlp(heads)
 
-    def slopes(self) -> Float[Tensor, "roles 2"]:
-        """What the MLP answers to the invariants 1 and −1, for each role: with `sloped`, all there is to know of it."""
+    def slopes(self) -> Float64[Tensor, "roles 2"]:
+        """What the MLP answers to the invariants 1 and −1, for each role: with `sloped`, all there is to know of it.
+
+        In float64 whatever the weights are, so that next to nothing is added to what they say.
+        """
         if not self.sloped:
             raise PosattnError(
                 "a step has slopes where its MLP sees one number and no bias: symmetry=('scale', 'shift'), for example."
             )
-        shares = self.logits.softmax(-1)[..., 1]  # roles, heads
-        return torch.stack([self._mlp(shares), self._mlp(-shares)], dim=1).squeeze(-1)
+        shares = self.logits.double().softmax(-1)[..., 1]  # roles, heads
+        seen = torch.stack([shares, -shares], dim=1)
+        *hidden, last = self.linear_maps()
+        for weight in hidden:
+            seen = seen @ weight.double().T
+            seen = seen if self.architecture.linear else seen.relu()
+        return (seen @ last.double().T).squeeze(-1)
 
     def _mlp(self, seen: Tensor) -> Tensor:
         *hidden, last = self.layers
@@ -248,7 +256,11 @@ class LoopedPositionalTransformer(Model[Looped]):
 
     def linear_maps(self) -> list[Float[Tensor, "_ _"]]:
         """The matrices of the MLP, (out, into) each, in the order that they are applied."""
-        return [self.get_parameter(f"layers.{place}.weight") for place in range(self.architecture.mlp_layers)]
+        found = []
+        for layer in self.layers:
+            assert isinstance(layer, nn.Linear)
+            found.append(layer.weight)
+        return found
 
     def _entered(self, x: Tensor) -> Tensor:
         own = x[..., :1]

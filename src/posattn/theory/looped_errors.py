@@ -6,7 +6,8 @@ the two numbers (0 ≤ up ≤ 1, −1 ≤ down ≤ 0); a sum; or the relaxation 
 proves it.
 
 With `unit`, the unit roundoff u of a float format (2⁻²⁴ for float32), bounds hold for computed numbers too. Assumed is
-that a step is evaluated by its slopes, which are floats, by additions and multiplications that each round correctly,
+that a step is evaluated by its slopes, which are floats, from the nearer of its two candidates
+(`posattn.nn.looped_step.sloped_step`), by additions and multiplications that each round at most once and correctly,
 without over- or underflow. A model does so under `torch.no_grad()`; with gradients it evaluates its MLP, which rounds
 more often. ε is then that of these floats, `law(model, evaluated=True)`.
 """
@@ -72,15 +73,17 @@ def compare_bound(epsilon: float, steps: int, *, unit: float = 0.0) -> float:
     so e_{k+1} + R/2 ≤ (1 + 2ε)(e_k + R/2), with e_0 = 0. ∎ In a chain of steps inside an iteration (widest path) x is
     the state together with what the chain has computed so far; a node that keeps its number is off by 0.
 
-    With rounding: ((1 + 2ε + ρ)^k − 1)·max|x|, ρ = 6(1 + ε)u.
+    With rounding: ((1 + 2ε + ρ)^k − 1)·max|x|, ρ = 4(1 + 2ε)u.
 
-    Proof. Let M = max|x̃_k|, so that |d| ≤ 2M. The difference is computed up to the factor 1 + δ₁, the product up to
-    1 + δ₂, the sum up to 1 + δ₃, |δ| ≤ u; one of the two products is 0. With slopes of at most 1 + ε the result, at
-    most (1 + 2ε)M, is off by at most (1 + u)(2u + u²)(1 + ε)·2M + u(1 + 2ε)M ≤ ρ·M, where u ≤ 2⁻⁸ and ε ≤ 1.
-    So e_{k+1} ≤ e_k + (2ε + ρ)(max|x| + e_k). ∎ There is no way round max|x|: rounding does not commute with shifts.
+    Proof. Let M = max|x̃_k|, so that |d| ≤ 2M. A step is base + r·d, where the base is one of the two numbers and
+    |r| ≤ ½ + ε: its share of the way lies in [−ε, 1 + ε], and r is its distance from the nearer end. The difference is
+    computed up to the factor 1 + δ₁, the product up to 1 + δ₂, the sum up to 1 + δ₃, |δ| ≤ u. The result, at most
+    (1 + 2ε)M, is off by at most (1 + u)(2u + u²)(½ + ε)·2M + u(1 + 2ε)M = (3 + 3u + u²)(1 + 2ε)uM ≤ ρ·M, where
+    u ≤ 2⁻⁸. So e_{k+1} ≤ e_k + (2ε + ρ)(max|x| + e_k). ∎ There is no way round max|x|: rounding does not commute with
+    shifts.
     """
     epsilon, unit = _rate("epsilon", epsilon), _rate("unit", unit)
-    return _grown(2 * epsilon + 6 * (1 + epsilon) * unit, whole("steps", steps, least=0))
+    return _grown(2 * epsilon + _rounded(epsilon, unit), whole("steps", steps, least=0))
 
 
 def size_bound(epsilon: float, steps: int) -> float:
@@ -116,15 +119,16 @@ def grid_bound(epsilon: float, side: int, *, unit: float = 0.0) -> float:
     each of at most two steps for each diagonal but the first. ∎ A potential changes neither d nor an error, so it is
     enough that costs are in [0, C] after some potential was taken away.
 
-    With rounding, and without potentials: ((1 + 2ε + ρ)^k − 1)·V·(ε + ρ)/(2ε + ρ), ρ = 10(1 + ε)u.
+    With rounding, and without potentials: ((1 + 2ε + ρ)^k − 1)·V·(ε + ρ)/(2ε + ρ), ρ = 4(1 + 2ε)u.
 
-    Proof. Let all candidates be at most M. Of the four numbers of d the sums of two, three and four are at most M, 2M
-    and 2M, so d is off by at most 5uM; the product adds 2uM(1 + ε), the carrier's own sum uM, the last sum uM(1 + 2ε):
-    together ≤ ρ·M, higher powers of u included where u ≤ 2⁻⁸. A node at the border adds uM. So e grows at most to
-    e + ε(V + 2e) + ρ(V + e). ∎
+    Proof. Let all candidates lie in [0, M]. Each is a sum of two numbers and off by at most uM, which changes a step by
+    at most (1 + 2ε)uM; as computed they are at most (1 + u)M. From these the step base + r·d is as in `compare_bound`,
+    with |d| ≤ (1 + u)M: the product is off by at most (½ + ε)(1 + u)(2u + u²)M, the last sum by (1 + 2ε)(1 + u)uM and
+    a share u of the product's error. Together they are at most 3.03(1 + 2ε)uM ≤ ρ·M where u ≤ 2⁻⁸. A node at the border
+    adds two numbers, and is off by uM. So e grows at most to e + ε(V + 2e) + ρ(V + e). ∎
     """
     epsilon, unit, side = _rate("epsilon", epsilon), _rate("unit", unit), whole("side", side, least=1)
-    rounding = 10 * (1 + epsilon) * unit
+    rounding = _rounded(epsilon, unit)
     share = (epsilon + rounding) / (2 * epsilon + rounding) if epsilon or unit else 0.0
     return _grown(2 * epsilon + rounding, 4 * side - 4) * share * (2 * side - 1)
 
@@ -153,13 +157,14 @@ def path_bound(epsilon: float, nodes: int, *, unit: float = 0.0) -> float:
     walk loses at most 3mnεΔ ≤ θ·(its length), and its length is at least D*_ij. The diagonal is doubled once, at t = i,
     so D̃_ii ≥ −2nεΔ. ∎
 
-    With rounding ε becomes ε + 5(1 + ε)u: D_ik + D_kj, d, the product and the last sum are at most Δ, apart from the
-    factor 1 + ε of the product, and each rounds once; 4u(1 + ε)Δ and higher powers of u, for u ≤ 2⁻⁸. ∎
+    With rounding ε becomes ε + 4(1 + 2ε)u. D_ik + D_kj is at most Δ and off by at most uΔ, which changes the step by at
+    most (1 + ε)uΔ. From there it is base + r·d with |r| ≤ ε: the difference and the product are off by at most
+    ε(1 + u)(2u + u²)Δ, the last sum by u(1 + ε)(1 + u)Δ. All of it is at most 4(1 + 2ε)uΔ, for u ≤ 2⁻⁸. ∎
 
     Without w the lower side fails: where walks cost nothing, errors below 0 can double in every iteration.
     """
     epsilon, unit, nodes = _rate("epsilon", epsilon), _rate("unit", unit), whole("nodes", nodes, least=1)
-    rate = epsilon + 5 * (1 + epsilon) * unit
+    rate = epsilon + _rounded(epsilon, unit)
     rest = 1 - 4 * nodes * rate
     return 6 * nodes * rate / rest * (1 + MARGIN) if rest > 0 else math.inf
 
@@ -259,6 +264,11 @@ def _rate(name: str, value: float) -> float:
     value = float(real(name, value))
     require(value >= 0, f"{name}={value}: it is at least 0.")
     return value
+
+
+def _rounded(epsilon: float, unit: float) -> float:
+    """What rounding adds to a step that goes a share of the way from one candidate to the other: the proofs' ρ."""
+    return 4 * (1 + 2 * epsilon) * unit
 
 
 def _grown(rate: float, steps: int) -> float:

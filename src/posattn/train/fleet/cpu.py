@@ -26,7 +26,8 @@ _MMAP_THRESHOLD, _TRIM_THRESHOLD = -3, -1  # names of glibc's malloc.h
 
 def chunk_size(trial: Trial, replicas: int) -> int:
     """How many replicas one pass takes together."""
-    nodes = getattr(trial.model, "nodes", getattr(trial.model, "length", 1))
+    known = getattr(trial.model, "nodes", getattr(trial.model, "length", 1))
+    nodes = max(trial.data.lengths, default=known)  # models with random places know far more than samples have
     width = getattr(trial.model, "hidden_dim", getattr(trial.model, "embed_dim", 1))
     cores = torch.get_num_threads()
     return max(1, min(CHUNK_NUMBERS // (trial.data.batch * nodes * width), -(-replicas // cores)))
