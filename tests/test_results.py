@@ -368,7 +368,7 @@ def test_mixed_types_are_solved_for_seen_and_for_unseen_labels(tmp_path):
         task: published_losses("mixed_type_scale", f"mixed-{task}", "positional", (1, 10))
         for task in ("min", "sum", "multitask")
     }
-    shown = list(table("mixed-type"))
+    shown = list(tabled(section("mixed-type").split("### ")[0]))
     assert len(shown) == 9
     for task, arm, cells in shown:
         theirs = statistics.median(losses[task]["c=10"])
@@ -384,6 +384,17 @@ def test_mixed_types_are_solved_for_seen_and_for_unseen_labels(tmp_path):
         assert read(cells[-1]) == pytest.approx(theirs / far.median, rel=0.051)
         assert theirs / max(far.ours) > 100
         assert arm == "compiled" or theirs / max(points[f"mixed-{task}", arm, seen].ours) > 100
+
+
+def test_the_figures_of_gpt2_are_the_published_ones():
+    shown = list(tabled(section("mixed-type").split("### GPT-2")[1]))
+    assert [task for task, *_ in shown] == ["min", "sum", "multitask"]
+    for task, first, (second, last, ours) in shown:
+        losses = published_losses("mixed_type_scale", f"mixed-{task}", "gpt2_large_finetuned", (1, 2, 10))
+        for test_set, cell in (("c=1", first), ("c=2", second), ("c=10", last)):
+            assert len(losses[test_set]) == 10
+            assert shows(cell, tuple(losses[test_set]))
+        assert ours == "weights not available"
 
 
 def test_accuracies_on_the_page_are_those_of_the_store_and_the_models_keep_their_order(tmp_path):

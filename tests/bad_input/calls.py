@@ -468,7 +468,7 @@ CALLS: dict[str, Callable[[], Arguments]] = {
         f"encodings.{made}": lambda: {"nodes": 4, "generator": seeded()}
         for made in ["one_hot", "binary", "parabolic", "sinusoidal", "near_orthogonal", "stochastic"]
     },
-    **dict.fromkeys(("zoo.load", "zoo.scores"), lambda: {"task": "sort", "model": "standard"}),
+    **dict.fromkeys(("zoo.load", "zoo.scores", "zoo.card"), lambda: {"task": "sort", "model": "standard"}),
     "published.table": lambda: {"name": "positional.csv"},
     "published.losses": lambda: {"experiment": "scale", "task": "sum", "arch": "positional", "scale": 10.0},
     "published.khop_accuracy": lambda: {"layers": 3, "hops": 4},

@@ -71,7 +71,7 @@ def test_attention_and_maps_lie_where_pytorch_puts_them() -> None:
     assert torch.equal(gpt.state_dict()["token_embedding.weight"], gpt.weights()["token_embedding"])
 
 
-@pytest.mark.parametrize(("task", "name"), [name for name in posattn.zoo.names() if name[1] != "looped"])
+@pytest.mark.parametrize(("task", "name"), [name for name in posattn.zoo.of_lists() if name[1] != "looped"])
 def test_models_of_the_zoo_were_saved_stacked_and_compute_what_their_tensors_say(task: str, name: str) -> None:
     """The files were written when a model held its tensors stacked; the answer is computed here from the file alone."""
     path = Path(posattn.zoo.__file__).parent / "weights" / f"{task}-{name}.safetensors"

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 import posattn
+from looped_models import with_slopes
 from posattn import PosattnError
 from posattn.nn import Action, Looped, LoopedPositionalTransformer, from_json, model_of
 from posattn.nn.fast.any_model import mapped
@@ -151,7 +152,7 @@ def test_it_is_exported_for_a_length():
     [
         ({"schedule": "scam"}, "did you mean 'scan'"),
         ({"schedule": "scan", "symmetry": ("scale", "potential")}, "it is about pairs"),
-        ({"schedule": "grid", "symmetry": ("scale", "shift")}, "knows the symmetry 'potential'"),
+        ({"schedule": "grid", "symmetry": ("scale", "shift")}, "knows one translation, 'potential'"),
         ({"schedule": "grid", "symmetry": ("scale",)}, "Name a translation"),
         ({"schedule": "scan", "symmetry": ("scale", "shift"), "state_dim": 4}, "invariant from the start"),
         ({"schedule": "scan", "symmetry": (Action(((1,), (1,), (0,), (1,))),)}, "rows for 3 numbers"),
@@ -204,3 +205,12 @@ def test_slopes_are_those_of_a_step_and_others_have_none():
         )
     with pytest.raises(PosattnError, match="sees one number and no bias"):
         model(schedule="scan", symmetry=("scale",)).slopes()
+
+
+@torch.no_grad()
+def test_what_a_large_carrier_does_not_hold_of_the_invariant_is_not_lost():
+    """10⁸ + 100·1, by an action of one's own. Two sums round, near 10⁸, where float32 holds every eighth number."""
+    own = Action(((1,), (0,), (1,)))
+    made = with_slopes("scan", ("scale", own), [(100.0, -100.0)]).float()
+    found = made(torch.tensor([[[1.0], [1e8]]]))[0, 1].item()
+    assert abs(found - 100_000_100) <= 8

@@ -254,7 +254,7 @@ def test_the_rounding_of_one_step_is_within_its_bound_and_not_far_from_it() -> N
 @torch.no_grad()
 @pytest.mark.parametrize("name", ["paths", "grid"])
 def test_computed_paths_stay_within_the_bound_with_rounding(name: str) -> None:
-    """Against the exact slopes in float64; what rounding does is most of what is seen, and all the bound adds."""
+    """Against minima in float64, and with errors larger than one step's ε: rounding is a part of what is seen."""
     model, side, dtype = with_slopes(*MODELS[name]), 4, torch.float16
     shape = (64, side * side, 3 if name == "grid" else 1)
     x = (1 + torch.rand(*shape, generator=torch.Generator().manual_seed(0))).to(dtype)
@@ -263,8 +263,11 @@ def test_computed_paths_stay_within_the_bound_with_rounding(name: str) -> None:
     computed, exact = model.to(dtype)(x).double(), final(SCHEDULES[MODELS[name][0]], x.double(), _ideal(name))
     bound, error = error_bound(model, side, rounding=True), (computed - exact).abs()
     if name == "paths":
-        diagonal = torch.eye(side, dtype=torch.bool).reshape(1, -1, 1).expand_as(error)
-        share = float((error / exact)[~diagonal].max()) / (float(x.max()) / float(x[x > 0].min()))
+        shares = []
+        for weights, off, length in zip(x.double(), error, exact, strict=True):
+            inner = weights > 0
+            shares.append(float((off / length)[inner].max() * weights[inner].min() / weights.max()))
+        share = max(shares)
     else:
         share = float((error.amax((1, 2)) / x.double().amax((1, 2))).max())
     assert share <= bound.value

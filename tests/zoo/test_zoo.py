@@ -1,21 +1,34 @@
 """The models that ship: all there, small, and as good as their tables say."""
 
+import re
+import shlex
 from importlib import resources
+from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
-from posattn import tasks, zoo
+from posattn import studies, tasks, zoo
 from posattn.errors import PosattnError
 
-LOOPED = [(task, model) for task, model in zoo.names() if model == "looped"]
-EVERY = pytest.mark.parametrize(("task", "model"), [name for name in zoo.names() if name not in LOOPED])
+OF_THE_PAPER = [name for name in zoo.names() if name[1] in ("standard", "positional", "homogeneous")]
+LOOPED = [name for name in zoo.of_lists() if name[1] == "looped"]
+GRAPHS = [name for name in zoo.names() if name[1] == "looped" and name not in LOOPED]
+GATED = [name for name in zoo.names() if name[1] == "gated"]
+EVERY = pytest.mark.parametrize(("task", "model"), OF_THE_PAPER)
 
 
 def test_every_task_of_the_study_has_its_models():
     tasks_ = ("sum", "min", "median", "sort", "max-subarray")
-    of_the_paper = {(task, model) for task in tasks_ for model in ("standard", "positional", "homogeneous")}
-    assert set(zoo.names()) == of_the_paper | {(task, "looped") for task in ("sum", "min", "sort")}
+    assert set(OF_THE_PAPER) == {
+        (task, model) for task in tasks_ for model in ("standard", "positional", "homogeneous")
+    }
+    assert {task for task, _ in LOOPED} == {"sum", "min", "max", "sort"}
+    assert {task for task, _ in GRAPHS} == {"all-pairs", "widest-path"}
+    assert {task for task, _ in GATED} == {"mixed-min", "mixed-sum", "mixed-multitask"}
+    assert {*OF_THE_PAPER, *LOOPED, *GRAPHS, *GATED} == set(zoo.names())
+    assert set(zoo.of_lists()) == {*OF_THE_PAPER, *LOOPED}
 
 
 @EVERY
@@ -51,9 +64,64 @@ def test_looped_models_are_right_to_rounding_at_any_length_and_scale(task, model
     generator = torch.Generator().manual_seed(7)
     for length, c in ((8, 1), (1000, 1), (1000, 1000)):
         x = 2 * c * (2 * torch.rand(4, length, 1, generator=generator, dtype=torch.float64) - 1)
-        exact = {"sum": x.cumsum(1), "min": x.cummin(1).values, "sort": x.sort(1).values}[task]
+        exact = {
+            "sum": x.cumsum(1),
+            "min": x.cummin(1).values,
+            "max": x.cummax(1).values,
+            "sort": x.sort(1).values,
+        }[task]
         with torch.no_grad():
             assert (found(x) - exact).abs().max() <= 1e-13 * x.abs().sum(1).max()
+
+
+@pytest.mark.parametrize(("task", "model"), GRAPHS)
+def test_looped_models_of_graphs_are_right_to_rounding_at_any_size(task, model):
+    """By Floyd and Warshall in NumPy; 25 nodes take 25 or 50 steps, each off by a few roundings of numbers up to 50."""
+    nodes, draw = 25, np.random.default_rng(7)
+    weights = draw.uniform(0, 2, (nodes, nodes))
+    np.fill_diagonal(weights, 0.0 if task == "all-pairs" else 2.0)
+    exact = weights.copy()
+    for k in range(nodes):
+        by_k = exact[:, k, None], exact[k]
+        exact = np.minimum(exact, sum(by_k)) if task == "all-pairs" else np.maximum(exact, np.minimum(*by_k))
+    with torch.no_grad():
+        found = zoo.load(task, model)(torch.from_numpy(weights).reshape(1, -1, 1)).reshape(nodes, nodes).numpy()
+    assert np.abs(found - exact).max() <= 50 * 16 * 50 * 2.0**-53
+    assert list(zoo.scores(task, model)) == ["6 nodes", "16 nodes", "64 nodes", "64 nodes, sparse", "64 nodes, ring"]
+
+
+@pytest.mark.parametrize(("task", "model"), GATED)
+def test_gated_models_are_as_good_as_their_table_says_for_labels_never_seen(task, model):
+    found, table, solved = zoo.load(task, model), zoo.scores(task, model), tasks.get(task)
+    for c in (1, 10):
+        options = {"low": 0.0, "high": 5.0 * c, "held_out": True}
+        x, y = solved.sample(4000, generator=torch.Generator().manual_seed(7), **options)
+        with torch.no_grad():
+            loss = solved.loss(found(*x), y).item()
+        assert table[f"c={c}"] / 3 < loss < 3 * table[f"c={c}"]
+
+
+@pytest.mark.parametrize(("task", "model"), zoo.names())
+def test_every_model_has_a_card_that_says_what_its_table_does_and_whose_command_exists(task, model):
+    told = zoo.card(task, model)
+    assert f'zoo.load("{task}", "{model}")' in told
+    for name, loss in zoo.scores(task, model).items():
+        assert f"| {name} | {loss:.2g} |" in told
+    assert {"## Training", "## Losses", "## Limits", "## Sizes"} <= set(told.splitlines())
+    (command,) = re.findall(r"^\$ posattn (.*)$", told, flags=re.MULTILINE)
+    _, study, *options = shlex.split(command)
+    given = dict(zip(options[::2], options[1::2], strict=True))
+    cases = studies.get(study).cases(given["--task"], given["--preset"])
+    (trial,) = [case.trial for case in cases if case.arm == given["--model"]]
+    made = zoo.load(task, model).architecture
+    assert trial.model.to_json() == made.to_json()
+
+
+def test_the_page_lists_every_model():
+    page = (Path(__file__).parents[2] / "docs" / "api" / "zoo.md").read_text(encoding="utf-8")
+    for kind in dict.fromkeys(model for _, model in zoo.names()):
+        (line,) = [line for line in page.splitlines() if line.startswith("|") and f" {kind} " in line.split("|")[1]]
+        assert [f"`{task}`" for task, model in zoo.names() if model == kind] == re.findall(r"`[a-z-]+`", line)
 
 
 @pytest.mark.parametrize("task", ["sum", "min", "median", "sort", "max-subarray"])
@@ -73,7 +141,7 @@ def test_all_of_them_take_less_than_eight_megabytes():
 def test_an_unknown_task_or_model_is_answered_with_what_there_is():
     with pytest.raises(PosattnError, match="did you mean 'sort'"):
         zoo.load("srot", "standard")
-    with pytest.raises(PosattnError, match=r"'hybrid'.*Known: standard, positional, homogeneous, looped"):
+    with pytest.raises(PosattnError, match=r"'hybrid'.*Known: standard, positional, homogeneous, looped, gated"):
         zoo.load("sort", "hybrid")
     with pytest.raises(PosattnError, match="no looped model of 'median' here: choose one of standard, positional"):
         zoo.load("median", "looped")

@@ -211,10 +211,14 @@ def numeric_model(file: str) -> "NumericModel | LoopedPositionalTransformer":
     if isinstance(model, LoopedPositionalTransformer) and model.architecture.schedule in ("scan", "bitonic"):
         return model
     if not isinstance(model, NumericModel) or not model.takes_numbers_alone:
-        raise PosattnError(
-            f"'{file}' holds a {model.architecture.kind} model: this command takes models for lists of numbers."
-        )
+        raise PosattnError(f"'{file}' holds a {_described(model)}: this command takes models for lists of numbers.")
     return model
+
+
+def _described(model: Any) -> str:
+    """A model's kind; looped ones also by what they loop over."""
+    schedule = {"pairs": " of graphs", "grid": " of tables"}.get(getattr(model.architecture, "schedule", ""), "")
+    return f"{model.architecture.kind} model{schedule}"
 
 
 def plain(value: Any) -> Any:

@@ -171,8 +171,8 @@ def _unit(model: LoopedPositionalTransformer, x: Array, wanted: Array) -> Array:
     """What differences are shares of."""
     sizes = model.architecture
     if sizes.schedule == "pairs" and sizes.translation == "potential":
-        weights = x[x > 0]
-        return np.where(wanted > 0, wanted, np.inf) * (weights.max() / weights.min() if weights.size else 1.0)
+        least = np.where(x > 0, x, np.inf).min((1, 2), keepdims=True)  # of each graph
+        return np.where(wanted > 0, wanted, np.inf) * np.maximum(1.0, x.max((1, 2), keepdims=True) / least)
     if sizes.linear:
         return np.abs(x).sum((1, 2), keepdims=True)
     return np.abs(x).max((1, 2), keepdims=True)

@@ -48,7 +48,7 @@ class Contestant:
 
 def generalise(task: str, scale: float, length: float, seed: float = 0, *, note: Note) -> Shown:
     """Losses of all models of a task on numbers in ±2c, over scales and over lengths, and one example."""
-    choice("task", task, sorted({of for of, _ in zoo.names()}))
+    choice("task", task, sorted({of for of, _ in zoo.of_lists()}))
     c = whole("scale", scale, least=1, most=MOST_SCALE)
     n = whole("length", length, least=1, most=MOST_LENGTH)
     end = time.monotonic() + PATIENCE
@@ -142,7 +142,7 @@ def _loss(loss: float | None, model: Contestant, length: int) -> str:
 def contestants(task: str) -> list[Contestant]:
     """The zoo's models of a task, and the compiled program that computes it."""
     found = []
-    for of, kind in zoo.names():
+    for of, kind in zoo.of_lists():
         if of == task:
             model = zoo.load(of, kind)
             looped = isinstance(model, LoopedPositionalTransformer)

@@ -16,7 +16,7 @@ def programs() -> list[str]:
 
 def trained() -> list[str]:
     """The zoo's models, whatever it has; looped ones first, as they take any length."""
-    names = sorted(zoo.names(), key=lambda name: (name[1] != "looped", name))
+    names = sorted(zoo.of_lists(), key=lambda name: (name[1] != "looped", name))
     return [f"{TRAINED}: {task}, {model}" for task, model in names]
 
 

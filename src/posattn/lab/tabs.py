@@ -22,7 +22,7 @@ def catalogue(*, note: Note) -> dict[str, Any]:
     return {
         "programs": models.programs(),
         "trained": models.trained(),
-        "tasks": sorted({task for task, _ in zoo.names()}),
+        "tasks": sorted({task for task, _ in zoo.of_lists()}),
         "texts": {name: write.library_text(name) for name in library.PROGRAMS},
     }
 

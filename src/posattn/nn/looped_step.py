@@ -91,18 +91,20 @@ def sloped_step(
     `slopes`: (up, down) for every role of every kind of step; `kinds`: the invariant and the carrier of each.
 
     The sum would lose what a large carrier does not hold of a small answer: from an absent edge of weight 128 to a path
-    of length 1, float32 has 17 of 24 bits left. So it is taken from the nearer of the two candidates, carrier and
-    carrier + d (`way_to_the_other`): a step that chooses one of them returns it as it is.
+    of length 1, float32 has 17 of 24 bits left. So it starts from the nearer of the two candidates, carrier and
+    carrier + d (`way_to_the_other`): a step that chooses one of them returns it as it is. d itself comes from what was
+    read, not from the candidates, which may have lost it.
     """
     nearer, rest = way_to_the_other(slopes)
     rest = rest.to(dtype)
-    candidates = [
-        (carrier, tuple(a + b for a, b in zip(carrier, invariant, strict=True))) for (invariant,), carrier in kinds
+    rows = [
+        (carrier, tuple(a + b for a, b in zip(carrier, invariant, strict=True)), invariant)
+        for (invariant,), carrier in kinds
     ]
 
     def step(values: Tensor, kind: int, role: Tensor | int) -> Tensor:
-        own, other = (total(values, row) for row in candidates[kind])
-        place, d = role + sum(roles[:kind]), other - own
+        own, other, d = (total(values, row) for row in rows[kind])
+        place = role + sum(roles[:kind])
         above, below = ((nearer[place, sign].unsqueeze(-1), rest[place, sign].unsqueeze(-1)) for sign in (0, 1))
         base = torch.where(torch.where(d < 0, below[0], above[0]), other, own)
         return torch.addcmul(base, torch.where(d < 0, below[1], above[1]), d)

@@ -194,8 +194,8 @@ class Grid(Schedule):
     def actions(self, translation: str | Action | None) -> tuple[Action, ...]:
         require(
             translation in (None, "potential"),
-            "schedule='grid' knows the symmetry 'potential' (every node's number may move by its own amount, and costs "
-            "with it), or none.",
+            "schedule='grid' knows one translation, 'potential' (every node's number may move by its own amount, and "
+            "costs with it): use ('scale', 'potential').",
         )
         if translation is None:
             return nothing(4), nothing(3)

@@ -119,18 +119,18 @@ def grid_bound(epsilon: float, side: int, *, unit: float = 0.0) -> float:
     each of at most two steps for each diagonal but the first. ∎ A potential changes neither d nor an error, so it is
     enough that costs are in [0, C] after some potential was taken away.
 
-    With rounding, and without potentials: ((1 + 2ε + ρ)^k − 1)·V·(ε + ρ)/(2ε + ρ), ρ = 4(1 + 2ε)u.
+    With rounding, and without potentials: ((1 + 2ε + 2ρ)^k − 1)·V/2, ρ = 6(1 + 2ε)u.
 
-    Proof. Let all candidates lie in [0, M]. Each is a sum of two numbers and off by at most uM, which changes a step by
-    at most (1 + 2ε)uM; as computed they are at most (1 + u)M. From these the step base + r·d is as in `compare_bound`,
-    with |d| ≤ (1 + u)M: the product is off by at most (½ + ε)(1 + u)(2u + u²)M, the last sum by (1 + 2ε)(1 + u)uM and
-    a share u of the product's error. Together they are at most 3.03(1 + 2ε)uM ≤ ρ·M where u ≤ 2⁻⁸. A node at the border
-    adds two numbers, and is off by uM. So e grows at most to e + ε(V + 2e) + ρ(V + e). ∎
+    Proof. Candidates lie in [−e, V + e], so that they, their difference d, and the sums on the way to it are at most
+    B = V + 2e. A step is base + r·d as in `compare_bound`. Three sums make d, which is off by at most 3(1 + u)²uB. The
+    step is a function of d with slopes of at most 1 + ε from either base, so that this changes it by at most
+    (1 + ε)·3(1 + u)²uB. Its base is a sum of two numbers, off by uB, the product is off by (½ + ε)(1 + 4u)uB and the
+    last sum by (1 + 2ε)(1 + 8u)uB. All of it is at most (5.6 + 6.2ε)uB ≤ ρB, where u ≤ 2⁻⁸. A node at the border adds
+    two numbers, and is off by uB. So e grows at most to e + (ε + ρ)(V + 2e). ∎
     """
     epsilon, unit, side = _rate("epsilon", epsilon), _rate("unit", unit), whole("side", side, least=1)
-    rounding = _rounded(epsilon, unit)
-    share = (epsilon + rounding) / (2 * epsilon + rounding) if epsilon or unit else 0.0
-    return _grown(2 * epsilon + rounding, 4 * side - 4) * share * (2 * side - 1)
+    rate = 2 * (epsilon + 6 * (1 + 2 * epsilon) * unit)
+    return _grown(rate, 4 * side - 4) * (2 * side - 1) / 2
 
 
 def path_bound(epsilon: float, nodes: int, *, unit: float = 0.0) -> float:
@@ -158,8 +158,9 @@ def path_bound(epsilon: float, nodes: int, *, unit: float = 0.0) -> float:
     so D̃_ii ≥ −2nεΔ. ∎
 
     With rounding ε becomes ε + 4(1 + 2ε)u. D_ik + D_kj is at most Δ and off by at most uΔ, which changes the step by at
-    most (1 + ε)uΔ. From there it is base + r·d with |r| ≤ ε: the difference and the product are off by at most
-    ε(1 + u)(2u + u²)Δ, the last sum by u(1 + ε)(1 + u)Δ. All of it is at most 4(1 + 2ε)uΔ, for u ≤ 2⁻⁸. ∎
+    most (1 + ε)uΔ; d is the difference of this number, as computed, and D_ij. From there the step is base + r·d with
+    |r| ≤ ε: difference and product are off by at most ε(1 + u)²(2u + u²)Δ, the last sum by u(1 + ε)(1 + 4u)Δ. All of it
+    is at most 4(1 + 2ε)uΔ, for u ≤ 2⁻⁸. ∎
 
     Without w the lower side fails: where walks cost nothing, errors below 0 can double in every iteration.
     """
@@ -267,7 +268,7 @@ def _rate(name: str, value: float) -> float:
 
 
 def _rounded(epsilon: float, unit: float) -> float:
-    """What rounding adds to a step that goes a share of the way from one candidate to the other: the proofs' ρ."""
+    """What rounding adds to a step that compares two numbers: the ρ of the proofs."""
     return 4 * (1 + 2 * epsilon) * unit
 
 

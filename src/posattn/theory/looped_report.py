@@ -71,9 +71,9 @@ def measure(model: LoopedPositionalTransformer, size: int, *, generator: torch.G
     wanted = _simple(model, proved, x.double())
     off = (given - wanted).abs()
     if model.architecture.schedule == "pairs" and model.architecture.translation == "potential":
-        inner = wanted > 0
-        edges = x[x > 0]
-        return float((off[inner] / wanted[inner]).max() * edges.min() / edges.max()) if inner.any() else 0.0
+        least, most = x.masked_fill(x <= 0, torch.inf).amin((1, 2)), x.amax((1, 2))  # of each graph
+        share = (off / wanted).masked_fill(wanted <= 0, 0.0).amax((1, 2)) * least / most
+        return float(share.max()) if size > 1 else 0.0
     unit = {
         "(max x − min x)/2": (x.amax((1, 2)) - x.amin((1, 2))) / 2,
         "max|x|": x.abs().amax((1, 2)),

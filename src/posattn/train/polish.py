@@ -65,10 +65,11 @@ def _residuals(
 ) -> Callable[[Tensor], Tensor]:
     """Answers minus targets where there are some, as a function of all weights in a row."""
     if not isinstance(sample, tuple) or len(sample) != 2:
-        raise PosattnError(f"sample={sample!r:.60}: give inputs and targets, as (x, model_answers).")
+        raise PosattnError(f"the sample is a {type(sample).__name__}: give inputs and targets, as (x, model_answers).")
     device = model.logits.device
     x, target = (tensor(name, one).to(device, torch.float64) for name, one in zip(("x", "target"), sample, strict=True))
     finite("x", x)
+    require(x.numel() > 0, f"x has shape {tuple(x.shape)}: there is no input to fit. Give a dozen.")
     with torch.no_grad():
         shape = model(x, every=True).shape
     require(

@@ -44,10 +44,12 @@ def check_step(model: Looped, task: Any, inputs: Tensor) -> None:
             if before is None or after is None or abs(after - before - wanted) <= TOLERANCE * (1 + abs(before)):
                 continue
             shown, to = (", ".join(f"{number:.3g}" for number in x[reads, 0].tolist()) for x in (problem, moved))
+            own = "Use a smaller group, with fewer columns, or another row for the answer."
+            fix = own if isinstance(model.translation, Action) else f"Leave '{model.translation}' out."
             raise PosattnError(
                 f"symmetry={_shown(model)}: the step of task '{task.name}' does not have it. From "
                 f"{NAMES[model.schedule]} = {shown} to {to} its answer should move by {wanted:.3g}, and moves by "
-                f"{after - before:.3g}. Use a smaller group, with fewer columns, or another row for the answer."
+                f"{after - before:.3g}. {fix}"
             )
 
 

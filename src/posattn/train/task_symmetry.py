@@ -19,6 +19,8 @@ from posattn.train.step_symmetry import check_step
 
 #: Samples that are tried, and the largest difference between two ways to an answer, relative to the answer.
 SAMPLES, TOLERANCE = 8, 1e-9
+#: Numbers of an input that an error shows.
+SHOWN = 8
 
 
 def check_symmetry(model: Looped, task: Any, inputs: Tensor) -> None:
@@ -52,9 +54,10 @@ def has_symmetry(symmetry: str, task: Any, inputs: Tensor, *, move: str | None =
     off = (found - wanted).abs().flatten(1).amax(1)
     worst = int(off.argmax())
     if float(off[worst]) > TOLERANCE * (1 + float(wanted.abs().max())):
-        given = " ".join(f"{number:.3g}" for number in x[worst].flatten().tolist()[:8])
+        numbers = x[worst].flatten().tolist()
+        given = " ".join(f"{number:.3g}" for number in numbers[:SHOWN]) + (" …" if len(numbers) > SHOWN else "")
         raise PosattnError(
-            f"symmetry='{symmetry}': the answers of task '{task.name}' do not have it. For the input {given} …, "
+            f"symmetry='{symmetry}': the answers of task '{task.name}' do not have it. For the input {given}, "
             f"{WHAT[move]} is off by {float(off[worst]):.3g}. Leave '{symmetry}' out."
         )
     return True

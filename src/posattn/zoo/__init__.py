@@ -1,25 +1,33 @@
-"""Trained models that come with the package: the last weights of seed 0 of `posattn run ood-scale --preset paper`.
+"""Trained models that come with the package: the last weights of seed 0, not of the best seed.
 
 >>> model = load("sort", "positional")
 >>> scores("sort", "positional")["c=10"] < 1 < scores("sort", "standard")["c=10"]
 True
+>>> print(card("sort", "looped").splitlines()[10])
+`sort`: all numbers in ascending order.
 
-Seed 0, not the best seed. Trained on one H200 by the paper's protocol (60,030 steps, float32) on numbers in [−2, 2];
-`scores` gives each model's own losses on [−2c, 2c], 1,000 samples each. The homogeneous models are those of the study's
-“homogeneous, decayed”: as many steps by a better schedule.
+| model | tasks | trained by |
+|---|---|---|
+| standard, positional, homogeneous | sum, min, median, sort, max-subarray | `posattn run ood-scale --preset paper` |
+| looped | sum, min, max, sort, all-pairs, widest-path | `posattn run length-scale --preset paper`, then polished |
+| gated | mixed-min, mixed-sum, mixed-multitask | `posattn run mixed-type --preset paper` |
 
-The looped models, for sum, min and sort, are those of seed 0 of `posattn run length-scale --preset paper` with all of
-their task's symmetry, polished: trained on up to eight numbers, in float64, and right to rounding at any length.
+`scores` gives each model's own losses on [−2c, 2c] ([0, 5c] for mixed types), 1,000 samples each, or on graphs of
+several sizes. `card` says the rest: what it is, what it was trained on, what to expect of it and what not.
 """
 
 import csv
 from functools import cache
 from importlib import resources
 
+from posattn import tasks
 from posattn.checks import choice
 from posattn.errors import require
-from posattn.nn import LoopedPositionalTransformer, NumericModel
+from posattn.nn import LoopedPositionalTransformer, MixedGatedModel, NumericModel
 from posattn.nn import load as load_model
+from posattn.nn.model_card import model_card
+from posattn.tasks.numeric import NumericTask
+from posattn.zoo.stories import STORIES
 
 
 @cache
@@ -37,25 +45,44 @@ def names() -> list[tuple[str, str]]:
     return list(_scores())
 
 
-def load(task: str, model: str) -> NumericModel | LoopedPositionalTransformer:
-    """The model trained on a task: "positional", "homogeneous", "standard" or, for some tasks, "looped"."""
+def of_lists() -> list[tuple[str, str]]:
+    """Those of tasks on lists of numbers."""
+    return [(task, model) for task, model in names() if isinstance(tasks.get(task), NumericTask)]
+
+
+def load(task: str, model: str) -> NumericModel | LoopedPositionalTransformer | MixedGatedModel:
+    """The model trained on a task: "standard", "positional", "homogeneous", "looped" or "gated"."""
     _check(task, model)
     name = f"{task}-{model}.safetensors"
     with resources.as_file(resources.files("posattn.zoo") / "weights" / name) as path:
         found = load_model(path)
-    assert isinstance(found, NumericModel | LoopedPositionalTransformer)
+    assert isinstance(found, NumericModel | LoopedPositionalTransformer | MixedGatedModel)
     return found
 
 
 def scores(task: str, model: str) -> dict[str, float]:
-    """The model's measured losses by test set: "validation" and "c=1" … "c=10"."""
+    """The model's measured losses by test set: "validation" and "c=1" … "c=10", or sizes of graphs."""
     _check(task, model)
     return dict(_scores()[task, model])
 
 
+def card(task: str, model: str) -> str:
+    """The model card, in Markdown: what it computes, how it was trained, its losses, its limits and its sizes."""
+    _check(task, model)
+    made, story = load(task, model), STORIES[model]
+    losses = "\n".join(f"| {name} | {loss:.2g} |" for name, loss in scores(task, model).items())
+    about = (
+        f"`{task}`: {tasks.get(task).summary}.\n\n```python\nfrom posattn import zoo\n\n"
+        f'model = zoo.load("{task}", "{model}")\n```\n\n'
+        f"## Training\n\n{story.training}\n\n```console\n$ {story.command(task)}\n```\n\n"
+        f"## Losses\n\n{story.losses(task)}\n\n| test set | loss |\n|---|---|\n{losses}\n\n## Limits\n\n{story.limits}"
+    )
+    return model_card(made.architecture, reader=made.reader, about=about)
+
+
 def _check(task: str, model: str) -> None:
-    tasks, models = (list(dict.fromkeys(column)) for column in zip(*names(), strict=True))
-    choice("task of a trained model", task, tasks)
+    known, models = (list(dict.fromkeys(column)) for column in zip(*names(), strict=True))
+    choice("task of a trained model", task, known)
     choice("trained model", model, models)
     there = [name for of, name in names() if of == task]
     require(model in there, f"there is no {model} model of '{task}' here: choose one of {', '.join(there)}.")
