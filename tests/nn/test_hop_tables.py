@@ -24,9 +24,14 @@ def drawn(count: int, **options: Any) -> tuple[torch.Tensor, torch.Tensor]:
     return tokens, target
 
 
+def maps(model: HopTablesModel, name: str) -> tuple[Any, Any]:
+    """Both linear maps of an MLP."""
+    return model.get_submodule(f"{name}_first"), model.get_submodule(f"{name}_last")
+
+
 def mlp(model: HopTablesModel, name: str, *seen: float) -> float:
     """An MLP, one unit at a time."""
-    first, last = (model.get_submodule(f"{name}_{part}") for part in ("first", "last"))
+    first, last = maps(model, name)
     total = 0.0 if last.bias is None else last.bias.item()
     for unit, out in enumerate(last.weight[0].tolist()):
         bias = 0.0 if first.bias is None else first.bias[unit].item()
@@ -85,17 +90,17 @@ def solving(**options: Any) -> HopTablesModel:
         "join": ([[60, 0], [0, 0]], [-1, 0]),  # 30 − 60·(what is there)
         "look": ([[30], [0]], [1, 0]),
         "hop": ([[60], [0]], [1, 0]),  # 60·asked − 30
-        "answer": ([[30, 0, 0], [0, 60, 60]], [1, 0]),
+        "answer": ([[30, 0, 0], [0, 60, 60]], [1, 1]),  # 60 for the blank, at node 0
     }
+    biases = {"join": ([0.0, 0.0], 30.0), "hop": ([0.0, 0.0], -30.0), "answer": ([0.0, -60.0], 0.0)}
     with torch.no_grad():
         for name, (into, out) in rows.items():
-            model.get_submodule(f"{name}_first").weight.copy_(torch.tensor(into))
-            model.get_submodule(f"{name}_last").weight.copy_(torch.tensor([out]))
-        for name, bias in (("join", 30.0), ("hop", -30.0), ("answer", 0.0)):
-            model.get_submodule(f"{name}_first").bias.zero_()
-            model.get_submodule(f"{name}_last").bias.fill_(bias)
-        model.answer_first.bias.copy_(torch.tensor([0.0, -60.0]))  # the blank, at node 0
-        model.answer_last.weight.copy_(torch.tensor([[1.0, 1.0]]))
+            first, last = maps(model, name)
+            first.weight.copy_(torch.tensor(into))
+            last.weight.copy_(torch.tensor([out]))
+            if name in biases:
+                first.bias.copy_(torch.tensor(biases[name][0]))
+                last.bias.fill_(biases[name][1])
     return model
 
 

@@ -134,7 +134,7 @@ class HopTablesModel(Model[HopTables]):
     def forward(self, tokens: Int[Tensor, "batch nodes"]) -> Float[Tensor, "batch nodes vocabulary"]:
         self.check(tokens)
         sizes, nodes = self.architecture, tokens.shape[1]
-        dtype, device = self.join_first.weight.dtype, tokens.device
+        dtype, device = next(self.parameters()).dtype, tokens.device
         text = torch.arange(nodes, device=device) > 0
         held = (tokens.unsqueeze(-1) == torch.arange(sizes.letters, device=device)) & text.unsqueeze(-1)
         own = held.to(dtype)
