@@ -31,6 +31,7 @@ HOPS = (1, 2, 4, 8, 16)
 TABLES_ARM = "by tables"
 TABLES_STEPS = {"smoke": 4, "quick": 500, "paper": 500}
 TABLES_BATCH = {"smoke": 8, "quick": 16, "paper": 16}
+TABLES_TESTS = {"smoke": 8, "quick": 1000, "paper": 2500}
 TABLES_NOTE = (
     "“by tables” is not the paper's model. Given: who reads whom (a scan for every hop), tables with a row for every "
     "letter, and MLPs that treat all letters, nodes and hops alike, so unseen letters are like any others. Learned: "
@@ -121,6 +122,6 @@ def tables_case(task: str, preset: str) -> Case:
         model=model,
         data=Data(samples=SAMPLES[preset], batch=TABLES_BATCH[preset]),
         optimiser=Optimiser(steps=steps, lr=1e-2, schedule="cosine", warmup=steps // 50, clip=1.0),
-        evaluation=Evaluation(samples=8 if preset == "smoke" else 2500, sets=sets),
+        evaluation=Evaluation(samples=TABLES_TESTS[preset], sets=sets),
     )
     return Case(task=task, arm=TABLES_ARM, x=model.layers(found.nodes), trial=trial)
