@@ -13,7 +13,7 @@ import torch
 
 from posattn import studies, tasks
 from posattn.engine import Store
-from posattn.nn import Standard, model_of
+from posattn.nn import HopTables, HopTablesModel, Standard, model_of
 from posattn.studies.core import record, results
 from posattn.studies.core.results import Point
 from posattn.studies.positional.numeric_protocol import TASKS, published_losses
@@ -110,7 +110,7 @@ ROWS = {
         "symmetry",
     )
 }
-ROWS |= {"khop-tanh": "khop-depth"}
+ROWS |= {"khop-tables": "khop-depth", "khop-tanh": "khop-depth"}
 
 
 @pytest.mark.parametrize("name", STORES)
@@ -438,6 +438,30 @@ def test_hops_need_three_standard_layers_and_more_positional_ones(tmp_path):
     assert max(unseen) == pytest.approx(0.071, abs=5e-4)
     rows_of = {(row["arm"], float(row["x"]), row["test_set"], float(row["value"])) for row in rows("khop/khop-depth")}
     assert rows_of == {(p.arm, p.x, p.test_set, value) for p in found.points for value in p.ours}
+
+
+def test_three_hops_are_learned_by_tables_in_ten_layers(tmp_path):
+    folder = unpacked(RESULTS / "khop-tables" / "store.tar.xz", tmp_path)
+    sets = ("validation", "k=3", "held-out letters")
+    found = defaultdict(dict)
+    for study in ("khop-depth", "khop-ood"):  # accuracy, then cross-entropy
+        for point in results.results(study, folder).points:
+            assert (point.arm, point.x, point.seeds) == ("by tables", 10, (0, 1, 2))
+            for seed, value in zip(point.seeds, point.ours, strict=True):
+                found[seed][study, point.test_set] = value
+    shown = list(tabled(section("k-hop").split("### Learned: three hops in 10 layers")[1]))
+    assert [int(seed) for seed, _, _ in shown] == sorted(found)
+    for seed, validation, cells in shown:
+        held = found[int(seed)]
+        assert [validation, *cells[:2]] == ["100 %"] * 3
+        assert [held["khop-depth", name] for name in sets] == [1.0] * 3  # not one letter is wrong
+        assert [float(cell) for cell in cells[2:]] == pytest.approx([held["khop-ood", name] for name in sets], abs=5e-6)
+    trials = [json.loads(path.read_text()) for path in folder.glob("*/trial.json")]
+    assert [trial["evaluation"]["samples"] * 98 for trial in trials] == [245_000] * 3
+    took = [json.loads(path.read_text())["seconds"] for path in folder.glob("*/metrics.json")]
+    assert took == pytest.approx([840] * 3, abs=0.5)  # of all three together
+    assert sum(weight.numel() for weight in HopTablesModel().parameters()) == 275
+    assert HopTables().layers(99) == 10
 
 
 @pytest.fixture(scope="module")

@@ -31,6 +31,7 @@ from posattn.train.runnable import Outcome
 Arguments = dict[str, Any]
 SMALL: Arguments = {"length": 4, "embed_dim": 4, "hidden_dim": 4, "layers": 1}
 GATED: Arguments = {"compared": ((((0, 2),),),), "characters": 3, "hidden_dim": 4}
+TABLES: Arguments = {"letters": 3, "hops": 2, "hidden_dim": 4}
 MIXED: Arguments = {"length": 98, "embed_dim": 4, "hidden_dim": 4, "layers": 1}
 SIZES = nn.Positional(**SMALL)
 SELECTION: Arguments = {"length": 6, "dim": 2, "encoding_dim": 8}
@@ -220,6 +221,16 @@ CALLS: dict[str, Callable[[], Arguments]] = {
     "nn.MixedGatedModel.check": lambda: {
         "self": model("MixedGatedModel", **GATED),
         "inputs": (torch.zeros(2, 3, dtype=torch.int64), torch.ones(2, 1)),
+    },
+    **dict.fromkeys(("nn.HopTables", "nn.HopTablesModel"), lambda: dict(TABLES)),
+    "nn.HopTables.layers": lambda: {"self": nn.HopTables(**TABLES), "nodes": 9},
+    "nn.HopTablesModel.forward": lambda: {
+        "self": model("HopTablesModel", **TABLES),
+        "tokens": torch.tensor([[4, 0, 1], [5, 2, 0]]),
+    },
+    "nn.HopTablesModel.check": lambda: {
+        "self": model("HopTablesModel", **TABLES),
+        "inputs": (torch.tensor([[4, 0, 1], [5, 2, 0]]),),
     },
     "nn.Action": lambda: {"rows": ((1,), (1,), (1,))},
     "nn.Action.from_json": lambda: {"self": nn.Action, "text": '[["1"], ["1"], ["1"]]'},

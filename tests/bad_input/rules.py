@@ -126,7 +126,8 @@ EXTRA: dict[tuple[str, str], list[Bad]] = {
     ("nn.*", "widths"): plain((), (0,), ("x",), (1.5,)),
     ("nn.Selector*", "query_scale"): plain(0, -1.0),
     ("nn.Selector*", "deviation"): plain(-1.0),
-    ("nn.[!L]*", "heads"): plain(3),  # looped models take any number
+    ("nn.[!HL]*", "heads"): plain(3),  # looped models and hop tables take any number
+    ("nn.Hybrid*", "heads"): plain(3),
     ("nn.*ransformer", "options"): [Bad("misspelt", {"lenght": 4}, shown=("lenght",), nearest="length")],
     ("tasks.*.sample", "avoid"): plain(3, (1,), (2.0, 1.0), ("a", "b"), (-1e9, 1e9)),
     ("tasks.*.sample", "high"): plain(-9.0),

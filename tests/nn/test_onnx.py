@@ -29,6 +29,7 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     "hybrid": ("HybridTransformer", SIZES),
     "mixed-standard": ("MixedStandardTransformer", SIZES | {"characters": 3, "vocabulary": 11}),
     "mixed-gated": ("MixedGatedModel", {"compared": ((((0, 2),),), (((1, 2),),)), "characters": 3, "hidden_dim": 4}),
+    "hop-tables": ("HopTablesModel", {"letters": 3, "hops": 2, "heads": 2, "hidden_dim": 4}),
     "gpt": ("GPT", {"vocabulary": 7, "length": 5, "embed_dim": 6, "heads": 2, "layers": 1}),
     "selector": ("SelectorTransformer", {"length": 6, "dim": 2, "encoding": "one-hot", "deviation": 0.5}),
     "connected": ("FullyConnectedNetwork", {"length": 5, "dim": 2, "widths": (4, 3)}),

@@ -34,6 +34,10 @@ def tokens() -> tuple[Tensor, ...]:
     return (torch.arange(15).reshape(3, 5) % 7,)
 
 
+def hops() -> tuple[Tensor, ...]:
+    return (torch.tensor([[4, 0, 1, 0, 2], [3, 2, 1, 2, 1], [5, 1, 0, 1, 0]]),)
+
+
 def mixed() -> tuple[Tensor, ...]:
     return torch.arange(12).reshape(3, 4) % 11, oracle.numbers(3, 3)
 
@@ -58,6 +62,7 @@ CASES: dict[str, tuple[str, dict[str, Any], Callable[[], tuple[Tensor, ...]]]] =
     "mixed-positional": ("MixedPositionalTransformer", MIXED, mixed),
     "mixed-standard": ("MixedStandardTransformer", MIXED, mixed),
     "mixed-gated": ("MixedGatedModel", {"compared": GATED, "decides": (0, 3), "characters": 4, "hidden_dim": 5}, mixed),
+    "hop-tables": ("HopTablesModel", {"letters": 3, "hops": 2, "heads": 2, "hidden_dim": 5}, hops),
     "gpt": ("GPT", TOKENS, tokens),
     "positional gpt": ("GPT", TOKENS | {"positional": True}, tokens),
     "selector": ("SelectorTransformer", {"length": 5, "dim": 2, "encoding_dim": 12, "deviation": 0.5}, selection),
@@ -198,7 +203,7 @@ def test_trace_gives_the_state_after_every_part_and_the_attention_that_led_there
     for step in steps:
         if step.attention is not None:
             torch.testing.assert_close(step.attention.sum(-1), torch.ones_like(step.attention.sum(-1)))
-    attends = name not in ("connected", "looped-slopes", "mixed-gated")
+    attends = name not in ("connected", "looped-slopes", "mixed-gated", "hop-tables")
     assert any(step.attention is not None for step in steps) == attends
 
 

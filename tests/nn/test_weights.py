@@ -29,6 +29,7 @@ from posattn.nn import (
     AlibiTransformer,
     ExactPositionalTransformer,
     FullyConnectedNetwork,
+    HopTablesModel,
     LoopedPositionalTransformer,
     LoopedSlopesModel,
     LoopedStandardTransformer,
@@ -65,6 +66,7 @@ MODELS: list[Callable[[], Any]] = [
     lambda: MixedPositionalTransformer(**MIXED),
     lambda: MixedStandardTransformer(**MIXED),
     lambda: MixedGatedModel(compared=((((0, 2), (1, 2)),),), decides=(0, 1), characters=3, hidden_dim=5),
+    lambda: HopTablesModel(letters=3, hops=2, hidden_dim=5),
     lambda: SelectorTransformer(length=4, dim=1, encoding="near-orthogonal", encoding_dim=70, deviation=1.0),
     lambda: FullyConnectedNetwork(length=4, dim=1, widths=(6, 5)),
     lambda: LoopedPositionalTransformer(symmetry=("scale",), state_dim=2),
@@ -75,6 +77,8 @@ def inputs_of(model: Any, dtype: torch.dtype) -> tuple[Tensor, ...]:
     generator = torch.Generator().manual_seed(0)
     if isinstance(model, GPT):
         return (torch.randint(0, 7, (3, 4), generator=generator),)
+    if isinstance(model, HopTablesModel):
+        return (torch.tensor([[3, 0, 1, 2], [4, 1, 0, 1], [5, 0, 1, 0]]),)
     if isinstance(model, MixedPositionalTransformer | MixedStandardTransformer | MixedGatedModel):
         return torch.randint(0, 7, (3, 3), generator=generator), torch.randn(3, 1, generator=generator, dtype=dtype)
     x = torch.randn(3, 4, 1, generator=generator, dtype=dtype)

@@ -6,8 +6,10 @@ from typing import Any
 import pytest
 
 from posattn import PosattnError, studies
-from posattn.nn import GPTArchitecture, MixedPositional, Positional, Standard
+from posattn.nn import GPTArchitecture, HopTables, MixedPositional, Positional, Standard
 from posattn.train.language.trial import LanguageTrial
+
+HELD_OUT = {"held_out": True}
 
 
 def paper(name, task) -> Any:
@@ -85,6 +87,19 @@ def test_khop_studies_follow_the_paper_and_share_their_trials():
     assert trial.model == GPTArchitecture(embed_dim=60, heads=3, vocabulary=16, length=99, layers=1, gelu="tanh")
     depth = {case.trial.id for case in paper("khop-depth", "khop")}
     assert depth == {case.trial.id for case in paper("khop-ood", "khop")}
+
+
+@pytest.mark.parametrize("preset", studies.PRESETS)
+def test_hops_by_tables_stand_beside_the_pair_at_their_own_depth(preset):
+    cases: Any = studies.get("khop-depth").cases("khop", preset)
+    (case,) = (one for one in cases if one.arm == "by tables")
+    assert case.x == 10 == 1 + 3 * len([1, 5, 25])  # nodes that are read stand so far apart, and 125 ≥ 99
+    assert case.trial.model == HopTables(letters=10, hops=3, heads=4)
+    (pair, *_) = cases
+    assert case.trial.data.samples == pair.trial.data.samples
+    more = {"k=3": {"hops": 3}}
+    assert sets_of(case.trial) == sets_of(pair.trial) | more == {"validation": {}, "held-out letters": HELD_OUT} | more
+    assert "by tables" not in {one.arm for one in studies.get("khop-depth").cases("khop-16", preset)}
 
 
 @pytest.mark.parametrize("name", ["khop-depth", "khop-ood"])

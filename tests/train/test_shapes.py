@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from posattn import PosattnError
-from posattn.nn import GPTArchitecture, Positional, PositionalTransformer, Standard
+from posattn.nn import GPTArchitecture, HopTables, Positional, PositionalTransformer, Standard
 from posattn.train import Fleet, shape_key
 
 from .small import score_difference, small_trial
@@ -84,6 +84,10 @@ LONG = "the input has length 9 and the one-hot encoding of the model 5: shorten 
         (
             KHOP | {"model": GPTArchitecture(vocabulary=15)},
             "data: task 'khop' has 16 classes and the model 15: use vocabulary=16",
+        ),
+        (
+            KHOP | {"model": HopTables(hops=4)},
+            "data: task 'khop' has 16 classes and the model 17: choose its letters and hops by the task",
         ),
         (
             {"model": Positional(length=5, out_dim=2)},

@@ -8,6 +8,7 @@ from posattn.nn.architecture import Architecture, from_json
 from posattn.nn.compiled_positional import ExactPositional, ExactPositionalTransformer
 from posattn.nn.fully_connected import FullyConnected, FullyConnectedNetwork
 from posattn.nn.gpt import GPT, GPTArchitecture
+from posattn.nn.hop_tables import HopTables, HopTablesModel
 from posattn.nn.hybrid import Hybrid, HybridTransformer
 from posattn.nn.looped import Looped, LoopedPositionalTransformer
 from posattn.nn.looped_slopes import LoopedSlopes, LoopedSlopesModel
@@ -41,6 +42,8 @@ __all__ = [
     "FullyConnected",
     "FullyConnectedNetwork",
     "GPTArchitecture",
+    "HopTables",
+    "HopTablesModel",
     "Hybrid",
     "HybridTransformer",
     "Looped",

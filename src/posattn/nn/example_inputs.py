@@ -20,6 +20,7 @@ from posattn.nn.compiled_positional import ExactPositionalTransformer
 from posattn.nn.fully_connected import FullyConnectedNetwork
 from posattn.nn.gpt import GPT
 from posattn.nn.hardened import HardenedTransformer
+from posattn.nn.hop_tables import HopTablesModel
 from posattn.nn.looped import LoopedPositionalTransformer
 from posattn.nn.looped_slopes import LoopedSlopesModel
 from posattn.nn.looped_standard import LoopedStandardTransformer
@@ -130,6 +131,11 @@ def _(model: MixedGatedModel) -> Inputs:
 
 
 @inputs_of.register
+def _(model: HopTablesModel) -> Inputs:
+    return _letters_after_hops(model, LOOPED_LENGTH)
+
+
+@inputs_of.register
 def _(model: GPT) -> Inputs:
     sizes = model.architecture
 
@@ -167,6 +173,17 @@ def _of_one_length(model: torch.nn.Module, length: int, in_dim: int) -> Inputs:
         return (_numbers(model, generator, chosen["batch"], length, in_dim),)
 
     return Inputs(({0: "batch"},), {}, {}, draw, lambda other: _of_one_length(model, other, in_dim))
+
+
+def _letters_after_hops(model: HopTablesModel, length: int) -> Inputs:
+    sizes = model.architecture
+
+    def draw(chosen: Sizes, generator: torch.Generator) -> tuple[Tensor, ...]:
+        batch = chosen["batch"]
+        hops = torch.randint(sizes.letters, sizes.letters + sizes.hops + 1, (batch, 1), generator=generator)
+        return (torch.cat([hops, torch.randint(sizes.letters, (batch, length - 1), generator=generator)], dim=1),)
+
+    return Inputs(({0: "batch"},), {}, {}, draw, lambda other: _letters_after_hops(model, other))
 
 
 def _numbers(model: torch.nn.Module, generator: torch.Generator, *shape: int) -> Tensor:

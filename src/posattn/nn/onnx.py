@@ -44,13 +44,14 @@ def to_onnx(
 ) -> OnnxFile:
     """Write a model as an ONNX file, unless onnxruntime gives other answers than the model does.
 
-    Batches may have any size; so may inputs' lengths, up to the model's, where it takes shorter ones. A looped model's
-    file is for one length.
+    Batches may have any size; so may inputs' lengths, up to the model's, where it takes shorter ones. The file of a
+    looped model or of hop tables is for one length.
 
     Args:
         model: of any kind, or a hardened one. A compiled program has a `to_onnx` of its own, with what is known of it.
         path: the file to write.
-        length: of a looped model, how many nodes an input has, n·n for graphs and tables; None: 8, or 4 × 4.
+        length: of a looped model or hop tables, how many nodes an input has, n·n for graphs and tables; None: 8, or
+            4 × 4.
         tolerance: the largest error that is allowed, relative to the largest output; None is what roundings can
             account for.
         seed: of the random inputs that are tried.

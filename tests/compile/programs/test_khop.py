@@ -57,7 +57,7 @@ def test_three_heads_follow_three_hops_in_thirteen_layers(model):
 
 def test_the_page_of_results_gives_the_sizes(model):
     page = (Path(__file__).parents[3] / "docs" / "results.md").read_text()
-    section = page.split("### Without training: three hops in 13 layers")[1].split("\n## ")[0]
+    section = page.split("### Without training: three hops in 13 layers")[1].split("\n##")[0]
     rows = [line for line in section.splitlines() if line.startswith("| ") and line[2].isdigit()]
     for row in rows:
         heads, layers, per_hop, state, mlp, weights = (cell.strip(" *") for cell in row.strip("|").split("|"))

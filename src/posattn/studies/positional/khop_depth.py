@@ -2,6 +2,7 @@
 
     posattn run khop-depth --task khop --preset quick                           (a quarter of an hour on two cores)
     posattn run khop-depth --task khop --preset paper --device cuda             (half an hour on one H200)
+    posattn run khop-depth --task khop --preset paper --model "by tables"       (minutes on two CPU cores)
     posattn run khop-depth … --option standard_layers=4                         (the standard model up to 4 layers)
 
 Back de Luca et al. 2025, Fig. 3: up to 3 hops, depth 1 … 8. Task `khop-16` is the setting of Sanford, Hsu, Telgarsky
@@ -12,7 +13,7 @@ the 100,000 of the paper 99.9 and 86 %.
 
 from posattn.studies.core.study import register
 from posattn.studies.core.views import CurvesOverCases
-from posattn.studies.positional.khop_protocol import KHopStudy
+from posattn.studies.positional.khop_protocol import TABLES_NOTE, KHopStudy
 from posattn.studies.positional.numeric_protocol import STANDARD
 
 
@@ -31,4 +32,7 @@ class KHopDepth(KHopStudy):
         decided_on="validation",
     )
     tasks = ("khop", "khop-16")
-    notes = ("Accuracy over letters; position 0, always blank, is left out. Both models are also kept for khop-ood.",)
+    notes = (
+        "Accuracy over letters; position 0, always blank, is left out. All models are also kept for khop-ood.",
+        TABLES_NOTE,
+    )

@@ -9,7 +9,7 @@ has trained is not trained again.
 
 from posattn.studies.core.study import register
 from posattn.studies.core.views import CurvesOverCases
-from posattn.studies.positional.khop_protocol import KHopStudy
+from posattn.studies.positional.khop_protocol import TABLES_NOTE, KHopStudy
 from posattn.studies.positional.numeric_protocol import STANDARD
 
 
@@ -22,4 +22,7 @@ class KHopOod(KHopStudy):
         axis="layers", at="On held-out letters, with {x} layer{s},", versus=STANDARD, decided_on="held-out letters"
     )
     tasks = ("khop",)
-    notes = ("Cross-entropy on held-out letters beside that on fresh sequences of the training letters.",)
+    notes = (
+        "Cross-entropy on held-out letters beside that on fresh sequences of the training letters.",
+        TABLES_NOTE,
+    )

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from posattn import checks, tasks
 from posattn.errors import PosattnError, kind_of, require
-from posattn.nn import Architecture, Looped, LoopedSlopes, Positional
+from posattn.nn import Architecture, HopTables, Looped, LoopedSlopes, Positional
 from posattn.nn.importing import blame
 from posattn.nn.module import module_of
 from posattn.train import identity
@@ -126,10 +126,11 @@ def _tried(architecture: Architecture, task: Any, options: _Options, *, training
     prediction = answer = _answer(architecture, task, model, inputs, training=training)
     if not target.is_floating_point():  # one class of several: there must be a logit for each
         given = "vocabulary" if hasattr(architecture, "vocabulary") else "out_dim"
+        classes, tables = prediction.shape[-1], isinstance(architecture, HopTables)  # whose last tokens have a meaning
         require(
-            task.classes <= prediction.shape[-1],
-            f"task '{task.name}' has {task.classes} classes and the model {prediction.shape[-1]}: "
-            f"use {given}={task.classes}.",
+            task.classes == classes if tables else task.classes <= classes,
+            f"task '{task.name}' has {task.classes} classes and the model {classes}: "
+            + ("choose its letters and hops by the task." if tables else f"use {given}={task.classes}."),
         )
         answer = prediction[..., 0]
     blocks = "'blocks': True in training and False in test sets" if "every" in architecture.training_options else ""
