@@ -77,7 +77,7 @@ def main() -> None:
             for case in study.cases(of, "paper"):
                 if (arms is not None and case.arm not in arms) or not isinstance(case.trial, Trial):
                     continue
-                if case.x in without or (least is not None and case.x < least):
+                if case.x in without or (least is not None and (case.x or 0) < least):
                     continue
                 found[case.trial.id] = case.trial
         steps = SEEDS * sum(trial.optimiser.steps for trial in found.values())

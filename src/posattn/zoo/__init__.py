@@ -3,17 +3,19 @@
 >>> model = load("sort", "positional")
 >>> scores("sort", "positional")["c=10"] < 1 < scores("sort", "standard")["c=10"]
 True
->>> print(card("sort", "looped").splitlines()[10])
-`sort`: all numbers in ascending order.
+>>> "# A looped model of posattn" in card("sort", "looped")
+True
 
 | model | tasks | trained by |
 |---|---|---|
 | standard, positional, homogeneous | sum, min, median, sort, max-subarray | `posattn run ood-scale --preset paper` |
 | looped | sum, min, max, sort, all-pairs, widest-path | `posattn run length-scale --preset paper`, then polished |
 | gated | mixed-min, mixed-sum, mixed-multitask | `posattn run mixed-type --preset paper` |
+| tables | khop | `posattn run khop-depth --preset paper` |
 
-`scores` gives each model's own losses on [−2c, 2c] ([0, 5c] for mixed types), 1,000 samples each, or on graphs of
-several sizes. `card` says the rest: what it is, what it was trained on, what to expect of it and what not.
+`scores` gives each model's own losses on [−2c, 2c] ([0, 5c] for mixed types), 1,000 samples each, on graphs of several
+sizes, or on k-hop sequences. `card` says the rest: what it is, what it was trained on, what to expect of it and what
+not.
 """
 
 import csv
@@ -23,7 +25,7 @@ from importlib import resources
 from posattn import tasks
 from posattn.checks import choice
 from posattn.errors import require
-from posattn.nn import LoopedPositionalTransformer, MixedGatedModel, NumericModel
+from posattn.nn import HopTablesModel, LoopedPositionalTransformer, MixedGatedModel, NumericModel
 from posattn.nn import load as load_model
 from posattn.nn.model_card import model_card
 from posattn.tasks.numeric import NumericTask
@@ -50,18 +52,18 @@ def of_lists() -> list[tuple[str, str]]:
     return [(task, model) for task, model in names() if isinstance(tasks.get(task), NumericTask)]
 
 
-def load(task: str, model: str) -> NumericModel | LoopedPositionalTransformer | MixedGatedModel:
-    """The model trained on a task: "standard", "positional", "homogeneous", "looped" or "gated"."""
+def load(task: str, model: str) -> NumericModel | LoopedPositionalTransformer | MixedGatedModel | HopTablesModel:
+    """The model trained on a task: "standard", "positional", "homogeneous", "looped", "gated" or "tables"."""
     _check(task, model)
     name = f"{task}-{model}.safetensors"
     with resources.as_file(resources.files("posattn.zoo") / "weights" / name) as path:
         found = load_model(path)
-    assert isinstance(found, NumericModel | LoopedPositionalTransformer | MixedGatedModel)
+    assert isinstance(found, NumericModel | LoopedPositionalTransformer | MixedGatedModel | HopTablesModel)
     return found
 
 
 def scores(task: str, model: str) -> dict[str, float]:
-    """The model's measured losses by test set: "validation" and "c=1" … "c=10", or sizes of graphs."""
+    """The model's measured losses by test set: "validation" and "c=1" … "c=10", sizes of graphs, or numbers of hops."""
     _check(task, model)
     return dict(_scores()[task, model])
 

@@ -75,4 +75,14 @@ STORIES = {
         measured="Mean squared error with values in [0, 5c] and labels that training never showed (validation: those "
         "of training), 1,000 samples each.",
     ),
+    "tables": Story(
+        study="khop-depth",
+        arm="by tables",
+        training="50,000 sequences of 98 letters, batch 16, 500 steps of Adam from lr 1e-2 down to 0 by a cosine, "
+        "clipped at 1, float32, two CPU cores. Seed 0.",
+        limits="Any length. Who reads whom and that nodes keep tables is given; what nodes do is learned. It found "
+        "every letter of its test sets, which is no proof.",
+        measured="Cross-entropy over all positions, 2,500 sequences each, with k uniform in 0 … 3 unless the name says "
+        "otherwise; held-out letters were never seen in training.",
+    ),
 }
