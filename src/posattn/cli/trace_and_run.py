@@ -123,15 +123,12 @@ def _zoo_model(name: str) -> "tuple[NumericModel | LoopedPositionalTransformer, 
     """The model called zoo:TASK-MODEL, and its task."""
     from posattn import tasks, zoo
     from posattn.errors import unknown
-    from posattn.nn import LoopedPositionalTransformer, NumericModel
 
     found = {f"{ZOO}{task}-{model}": (task, model) for task, model in zoo.of_lists()}
     if name not in found:
         raise unknown("trained model", name, found)
     task, model = found[name]
-    made = zoo.load(task, model)
-    assert isinstance(made, NumericModel | LoopedPositionalTransformer)
-    return made, tasks.get(task)
+    return zoo.load(task, model), tasks.get(task)
 
 
 def _text_input(file: str, values: list[str], option: list[str] | None) -> "tuple[Program, np.ndarray]":

@@ -21,6 +21,7 @@ not.
 import csv
 from functools import cache
 from importlib import resources
+from typing import Any, Literal, overload
 
 from posattn import tasks
 from posattn.checks import choice
@@ -52,14 +53,22 @@ def of_lists() -> list[tuple[str, str]]:
     return [(task, model) for task, model in names() if isinstance(tasks.get(task), NumericTask)]
 
 
-def load(task: str, model: str) -> NumericModel | LoopedPositionalTransformer | MixedGatedModel | HopTablesModel:
+@overload
+def load(task: str, model: Literal["standard", "positional", "homogeneous"]) -> NumericModel: ...
+@overload
+def load(task: str, model: Literal["looped"]) -> LoopedPositionalTransformer: ...
+@overload
+def load(task: str, model: Literal["gated"]) -> MixedGatedModel: ...
+@overload
+def load(task: str, model: Literal["tables"]) -> HopTablesModel: ...
+@overload
+def load(task: str, model: str) -> Any: ...
+def load(task: str, model: str) -> Any:
     """The model trained on a task: "standard", "positional", "homogeneous", "looped", "gated" or "tables"."""
     _check(task, model)
     name = f"{task}-{model}.safetensors"
     with resources.as_file(resources.files("posattn.zoo") / "weights" / name) as path:
-        found = load_model(path)
-    assert isinstance(found, NumericModel | LoopedPositionalTransformer | MixedGatedModel | HopTablesModel)
-    return found
+        return load_model(path)
 
 
 def scores(task: str, model: str) -> dict[str, float]:
