@@ -347,6 +347,14 @@ def test_json_of_a_run_that_diverges_is_json_still(run: Any, tmp_path: Path, lr:
     assert f"all diverged, no longer finite: seed 0 at step {step}." in ended.err
 
 
+def test_less_than_one_epoch_has_no_training_loss(run: Any, tmp_path: Path) -> None:
+    ended = run("train", "sum", "--steps", 2, "--length", 2, "--out", tmp_path)
+    assert (ended.code, ended.err) == (0, "")
+    found = {name: rest for name, *rest in table(ended.out) if rest}
+    assert found["train"] == ["–", "–", "–"]
+    assert "inf" not in ended.out
+
+
 def test_a_seed_that_diverged_is_named_and_where_all_did_the_exit_code_is_1(run: Any, tmp_path: Path) -> None:
     command = [*SMALL, "--seeds", 3, "--out", tmp_path]
     ended = run(*command, "--lr", "1e308")

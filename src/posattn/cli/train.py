@@ -151,7 +151,11 @@ def train(
             title=f"{model} on {task}, {seeds} seed{'s' if seeds > 1 else ''}",
         )
         for name in dict.fromkeys(row["set"] for row in rows):
-            losses = [math.inf if row["loss"] is None else row["loss"] for row in rows if row["set"] == name]
+            held = [row for row in rows if row["set"] == name]
+            if all(row["loss"] is None and row["diverged_at"] is None for row in held):
+                table.add_row(name, "–", "–", "–")  # less than one epoch has no training loss
+                continue
+            losses = [math.inf if row["loss"] is None else row["loss"] for row in held]
             table.add_row(name, *(f"{value:.2e}" for value in (statistics.median(losses), min(losses), max(losses))))
         print_table(table)
         if changed:
