@@ -13,7 +13,9 @@ import pytest
 from posattn import PosattnError, engine, published, studies, tasks
 from posattn.engine import training
 from posattn.report import table
+from posattn.report.compact import compact
 from posattn.studies.core import results
+from posattn.studies.positional.numeric_protocol import published_losses
 from posattn.train.language import fine_tune as language
 from posattn.train.random_streams import stream
 
@@ -192,6 +194,16 @@ def test_a_model_out_of_reach_is_said_once_and_the_study_goes_on(tmp_path):
     assert note == f"No GPT-2: {found.record.left_out['GPT-2']}"
     assert "pip install 'posattn[gpt2]'" in note
     assert found.unparseable == {}
+    lines = [line for part in compact(found) for line in part.lines if "not available" in line.head[1]]
+    assert [line.head[0] for line in lines] == ["mixed-min", "mixed-sum"]
+    (columns,) = {part.columns for part in compact(found)}
+    for line in lines:
+        losses = published_losses("mixed_type_scale", line.head[0], "gpt2_large_finetuned", (1, 2))
+        shown = dict(zip(columns, line.cells, strict=True))
+        assert line.head[1] == "GPT-2, published (weights not available)"
+        assert shown["validation"] == "–"
+        for test_set in ("c=1", "c=2"):
+            assert float(shown[test_set]) == pytest.approx(statistics.median(losses[test_set]), rel=0.05)
     # The command gives this table, also where the model is within reach.
     models = " ".join(f"--model {arm}" for arm in OTHERS)
     command = f"posattn run mixed-type --task mixed-min --task mixed-sum {models} --preset smoke --seeds 2"

@@ -1,6 +1,7 @@
 """A study's results at a glance: one row per task and model, one column per test set, medians alone."""
 
 import math
+import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -60,11 +61,14 @@ def compact(results: Results) -> list[Compact]:
         held.setdefault(point.task, {}).setdefault(key, {})[column] = point
     computed = {case.arm for case in results.cases if not case.trial.trained}
     parts: dict[tuple[str, ...], list[Line]] = {}
-    for rows in held.values():
+    for task, rows in held.items():
         columns = tuple(dict.fromkeys(column for row in rows.values() for column in row))
         if over_x:
             columns = tuple(sorted(columns, key=lambda column: float(column.replace(",", ""))))
-        parts.setdefault(columns, []).extend(_lines(rows, columns, over_x=over_x, counted=counted, computed=computed))
+        lines = parts.setdefault(columns, [])
+        lines.extend(_lines(rows, columns, over_x=over_x, counted=counted, computed=computed))
+        if not over_x:
+            lines.extend(_out_of_reach(results, task, columns, counted=counted))
     names = ("task", "model", *((view.column,) if over_x else ()), *(("seeds",) if counted else ()))
     return [Compact(names=names, columns=columns, lines=tuple(lines)) for columns, lines in parts.items()]
 
@@ -85,6 +89,18 @@ def _lines(
             cells = tuple(_cell(row.get(column), published=True) for column in columns)
             blank = beside[:1] if over_x else ()
             head = (key[0], "  published", *blank, *(("",) if counted else ()))
+            found.append(Line(head=head, cells=cells, published=True))
+    return found
+
+
+def _out_of_reach(results: Results, task: str, columns: Sequence[str], *, counted: bool) -> list[Line]:
+    """The published figures of models that could not be had here; the footnotes say why."""
+    found = []
+    for case in results.study.cases_of(task, results.preset) if results.record.left_out else ():
+        if case.arm in results.record.left_out and case.published:
+            losses = [case.published.get(column) for column in columns]
+            cells = tuple(brief(statistics.median(of)) if of else "–" for of in losses)
+            head = (task, f"{case.arm}, published (weights not available)", *(("",) if counted else ()))
             found.append(Line(head=head, cells=cells, published=True))
     return found
 
