@@ -67,7 +67,7 @@ def compact(results: Results) -> list[Compact]:
             columns = tuple(sorted(columns, key=lambda column: float(column.replace(",", ""))))
         lines = parts.setdefault(columns, [])
         lines.extend(_lines(rows, columns, over_x=over_x, counted=counted, computed=computed))
-        if not over_x:
+        if results.record.left_out and not over_x:
             lines.extend(_out_of_reach(results, task, columns, counted=counted))
     names = ("task", "model", *((view.column,) if over_x else ()), *(("seeds",) if counted else ()))
     return [Compact(names=names, columns=columns, lines=tuple(lines)) for columns, lines in parts.items()]
@@ -96,7 +96,7 @@ def _lines(
 def _out_of_reach(results: Results, task: str, columns: Sequence[str], *, counted: bool) -> list[Line]:
     """The published figures of models that could not be had here; the footnotes say why."""
     found = []
-    for case in results.study.cases_of(task, results.preset) if results.record.left_out else ():
+    for case in results.study.cases_of(task, results.preset):
         if case.arm in results.record.left_out and case.published:
             losses = [case.published.get(column) for column in columns]
             cells = tuple(brief(statistics.median(of)) if of else "–" for of in losses)
