@@ -140,8 +140,9 @@ def test_no_node_reads_a_later_one() -> None:
     other[:, 40:] = (other[:, 40:] + 3) % 10
     model = made()
     before, after = model(tokens), model(other)
-    assert torch.equal(before[:, :40], after[:, :40])  # the same operations on the same numbers
-    assert not torch.equal(before[:, 40:], after[:, 40:])
+    # a product may add up in another order: about a thousand roundings of numbers around 1
+    torch.testing.assert_close(before[:, :40], after[:, :40], rtol=0, atol=1e-12)
+    assert (before[:, 40:] - after[:, 40:]).abs().amax() > 1e-6
 
 
 def test_a_layer_less_does_not_reach_far_enough() -> None:
