@@ -1,34 +1,32 @@
 """How the models that come with the package were trained, and what they cannot do: what their cards say."""
 
-from dataclasses import dataclass
-
-GRAPHS = ("all-pairs", "widest-path")
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, kw_only=True)
 class Story:
-    """What models of one kind share; `arm` is their name in the study."""
+    """What models of one kind share. `arm` is their name in the study, `measured` says what their losses are.
+
+    `arms` and `measures` have those of tasks that differ.
+    """
 
     study: str
     arm: str
     training: str
     limits: str
     measured: str = "Mean squared error on [−2c, 2c], lists of eight numbers, 1,000 samples each."
+    arms: Mapping[str, str] = field(default_factory=dict)
+    measures: Mapping[str, str] = field(default_factory=dict)
 
     def command(self, task: str) -> str:
         """What trains it again, as seed 0."""
-        arm = (
-            {"sum": "scale + linear", "all-pairs": "scale + potential"}.get(task, self.arm) if self.looped else self.arm
-        )
+        arm = self.arms.get(task, self.arm)
         named = f'"{arm}"' if " " in arm else arm
         return f"posattn run {self.study} --preset paper --task {task} --model {named} --seeds 1"
 
-    @property
-    def looped(self) -> bool:
-        return self.study == "length-scale"
-
     def losses(self, task: str) -> str:
-        return "Mean squared error, four graphs each." if task in GRAPHS else self.measured
+        return self.measures.get(task, self.measured)
 
 
 _PAPER = (
@@ -64,6 +62,8 @@ STORIES = {
         "on batches of 128, then least squares in float64 (`posattn.train.polish`). Seed 0.",
         limits="Any length, in float64. The schedule is given, the step is learned; `posattn bounds` gives its error "
         "for every input at a length. Graphs are square tables of weights, written row by row.",
+        arms={"sum": "scale + linear", "all-pairs": "scale + potential"},
+        measures=dict.fromkeys(("all-pairs", "widest-path"), "Mean squared error, four graphs each."),
     ),
     "gated": Story(
         study="mixed-type",
