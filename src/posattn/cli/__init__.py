@@ -59,6 +59,8 @@ __all__ = [
 
 #: What shells report of a process that SIGPIPE has ended.
 CLOSED_PIPE = 141
+#: And of one that Ctrl-C has ended.
+CTRL_C = 130
 
 
 def main() -> None:
@@ -80,6 +82,8 @@ def main() -> None:
         _fail(f"the memory is full{devices.memory_asked_for(error)}: {mend}")
     except BrokenPipeError:
         _end_at_closed_pipe()
+    except KeyboardInterrupt:  # before a command begins, or after it has ended
+        sys.exit(CTRL_C)
     except SystemExit as end:
         if isinstance(end.__context__, BrokenPipeError):  # typer noticed it first
             _end_at_closed_pipe()
