@@ -1,7 +1,7 @@
 """The Triton kernels beside their formulas, as a program of its own: Triton decides at import who runs a kernel.
 
-    TRITON_INTERPRET=1 python cases.py fused cpu      through Triton's interpreter, in NumPy
-    python cases.py fused cuda                        on the GPU
+    TRITON_INTERPRET=1 python cases.py wide cpu      through Triton's interpreter, in NumPy
+    python cases.py wide cuda                        on the GPU
 
 Prints a line of JSON for every quantity of every case: its error and what the error may be. An error is the norm of
 the difference as a part of the norm.
@@ -11,7 +11,7 @@ import itertools
 import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -88,72 +88,125 @@ def strewn(*tensors: Tensor) -> list[Tensor]:
     return [layers.scattered(x) for x in tensors]
 
 
-def fused(device: str) -> Iterator[Line]:
-    """`standard_layer`: samples that fill a tile, that leave rows over, and that need several tiles."""
-    from posattn.nn.kernels.standard_layer import standard_layer
+@contextmanager
+def rounding() -> Iterator[None]:
+    """Products of float32 rounded to TF32."""
+    before = torch.backends.cuda.matmul.fp32_precision
+    torch.backends.cuda.matmul.fp32_precision = "tf32"
+    try:
+        yield
+    finally:
+        torch.backends.cuda.matmul.fp32_precision = before
 
-    # replicas, batch, nodes, into, heads, out: a tile of 64 rows holds ⌊64/nodes⌋ samples
+
+def attending(device: str) -> Iterator[Line]:
+    """`attending_rows` and `turning_rows`: samples that fill a tile, that leave rows over, and that need several tiles."""
+    from posattn.nn.kernels.attending_rows import attending_rows, turning_rows
+
+    # replicas, batch, nodes, into, heads, out: a tile of 32 rows holds as many whole samples as fit
     sizes = [
-        (2, 17, 9, 10, 2, 64),  # the paper's: 7 samples a tile, 3 tiles, one row over
+        (2, 17, 9, 10, 2, 64),  # the paper's first layer
         (3, 5, 11, 13, 2, 7),  # distinct primes
-        (2, 67, 1, 5, 1, 3),  # one node: 64 samples a tile
-        (1, 2, 64, 64, 1, 17),  # one sample fills a tile
-        (2, 3, 33, 17, 3, 1),  # one sample a tile, 31 rows over
+        (2, 67, 1, 5, 1, 3),  # one node
+        (2, 9, 5, 17, 3, 1),  # three samples a tile, one row over
+        (1, 2, 32, 64, 1, 17),  # one sample fills a tile
+        (2, 3, 17, 17, 3, 1),  # one sample a tile, 15 rows over
         (2, 7, 9, 64, 2, 16),  # wider going in than coming out
         (1, 1, 2, 1, 1, 2),
     ]
-    # The interpreter knows no bfloat16: it multiplies the bits. float16 takes the same way through the kernel.
-    kinds = ["float32", "float16"] if device == "cpu" else ["float32", "float16", "bfloat16"]
-    for kind, size in itertools.product(kinds, sizes):
+    for size in sizes:
         r, s, n, k, h, f = size
-        u, *rest = drawn(
+        inputs = drawn(
             device, (r, s, n, k), (r, h, k, k), (r, h, k), (r, 1 + h, k, f), (r, f),
             scales=[1.0, 1 / k, k**-0.5, k**-0.5, 1.0],
         )  # fmt: skip
-        bound = max(FLOAT32, ROUNDINGS * ROUNDOFF["tf32" if kind == "float32" and device == "cuda" else kind])
-        inputs = [u.to(getattr(torch, kind)), *rest]
-        yield from compared(f"{kind} {size}", standard_layer, layers.attending_sum, inputs, bound)
+        yield from compared(f"attending {size}", attending_rows, layers.attending_sum, inputs, FLOAT32)
+        with rounding():
+            bound = ROUNDINGS * ROUNDOFF["tf32"]
+            yield from compared(f"attending, rounded {size}", attending_rows, layers.attending_sum, inputs, bound)
         if size == sizes[1]:
             none: list[Any] = [*inputs[:-1], None]
-            yield from compared(f"{kind} without bias", standard_layer, layers.attending_sum, none, bound)
-            yield from compared(f"{kind} strewn", standard_layer, layers.attending_sum, strewn(*inputs), bound)
-        if size == sizes[1] and kind == "float32" and device == "cpu":
+            yield from compared("without bias", attending_rows, layers.attending_sum, none, FLOAT32)
+            yield from compared("strewn", attending_rows, layers.attending_sum, strewn(*inputs), FLOAT32)
             # Logits of some hundreds, with errors of as many roundoffs: exp of them would overflow.
-            sharp = [u, 300 * rest[0], 300 * rest[1], *rest[2:]]
-            yield from compared("sharp", standard_layer, layers.attending_sum, sharp, 300 * FLOAT32)
-    yield from model("standard", "fused", device, heads=3)
-    yield from model("standard", "fused", device, heads=2, bias=False)
-    yield from tf32(device)
+            u, nn, c, *rest = inputs
+            sharp = [u, 300 * nn, 300 * c, *rest]
+            yield from compared("sharp", attending_rows, layers.attending_sum, sharp, 300 * FLOAT32)
+    with rounding():  # where products are rounded, a tile has up to 64 rows
+        bound = ROUNDINGS * ROUNDOFF["tf32"]
+        for size in [(1, 2, 64, 64, 1, 17), (2, 3, 33, 17, 3, 1)]:
+            r, s, n, k, h, f = size
+            inputs = drawn(
+                device, (r, s, n, k), (r, h, k, k), (r, h, k), (r, 1 + h, k, f), (r, f),
+                scales=[1.0, 1 / k, k**-0.5, k**-0.5, 1.0],
+            )  # fmt: skip
+            yield from compared(f"attending, rounded {size}", attending_rows, layers.attending_sum, inputs, bound)
+
+    def turned(x: Tensor) -> Tensor:
+        """Pairs of dimensions as complex numbers, times e^(i·angle)."""
+        nodes, width = x.shape[-2:]
+        angle = torch.arange(nodes)[:, None] * 10_000.0 ** (-torch.arange(0, width, 2).double() / width)
+        pairs = torch.view_as_complex(x.unflatten(-1, (-1, 2)).contiguous())
+        return torch.view_as_real(pairs * torch.polar(torch.ones_like(angle), angle)).flatten(-2)
+
+    def turning_sum(heads: int, u: Tensor, q: Tensor, qb: Tensor, k: Tensor, kb: Tensor, m: Tensor, b: Tensor) -> Tensor:
+        query, key = (
+            turned((torch.einsum("rsik,rkl->rsil", u, w) + v[:, None, None]).unflatten(3, (heads, -1)).transpose(2, 3))
+            for w, v in ((q, qb), (k, kb))
+        )
+        weights = torch.einsum("rshil,rshjl->rshij", query, key).softmax(-1)
+        z = torch.einsum("rsik,rkf->rsif", u, m[:, 0]) + torch.einsum("rshij,rsjk,rhkf->rsif", weights, u, m[:, 1:])
+        return z + b[:, None, None, :]
+
+    # replicas, batch, nodes, into, heads, width of a query, out
+    for turning in [(2, 17, 9, 10, 2, 6, 11), (1, 5, 9, 64, 2, 64, 64), (3, 5, 11, 13, 3, 2, 7), (2, 37, 1, 5, 1, 4, 3)]:
+        r, s, n, k, h, w, f = turning
+        angle = torch.arange(n)[:, None] * 10_000.0 ** (-torch.arange(0, w, 2).double() / w)
+        sine = torch.stack([-angle.sin(), angle.sin()], dim=-1).flatten(1)
+        turns = torch.stack([angle.cos().repeat_interleave(2, 1), sine]).float().to(device)
+        inputs = drawn(
+            device, (r, s, n, k), (r, k, h * w), (r, h * w), (r, k, h * w), (r, h * w), (r, 1 + h, k, f), (r, f),
+            scales=[1.0, *[(k * w) ** -0.5, w**-0.5] * 2, k**-0.5, 1.0],
+        )  # fmt: skip
+
+        def fast(*given: Tensor, turns: Tensor = turns) -> Tensor:
+            return turning_rows(*given, turns)
+
+        yield from compared(f"turning {turning}", fast, partial(turning_sum, h), inputs, FLOAT32)
     yield from not_a_number(device)
     yield from trespassing(device)
-    yield Line("second derivative", "is refused", float(not refuses_twice(standard_layer, device)), 0.0)
+    yield Line("second derivative", "is refused", float(not refuses_twice(attending_rows, device)), 0.0)
+    with ExitStack() as patches:
+        if device == "cpu":  # on a GPU the layer chooses these kernels by itself
+            from posattn.nn.fast import standard
+
+            patches.enter_context(patch.object(standard, "attending_layer", attending_rows))
+        yield from model("standard", "folded", device, heads=3)
+        yield from model("standard", "folded", device, heads=2, bias=False)
+        yield from model("standard", "turned", device, heads=3, rotary=True)
+        yield from model("standard", "turned", device, heads=2, bias=False, rotary=True)
 
 
 def tf32(device: str) -> Iterator[Line]:
-    """Factors keep eleven bits, rounded to nearest, so that u·M₀ is exact: with one node, no bias and M₁ = 0."""
-    from posattn.nn.kernels import standard_layer as kernels
+    """Factors keep eleven bits, rounded to nearest: with one node, attention gives the rounded value itself."""
+    from posattn.nn.kernels import causal_attention as causal
 
     def rounded(x: Tensor) -> Tensor:
         share, exponent = torch.frexp(x.double())
         return torch.ldexp(share.sign() * (share.abs() * 2**11 + 0.5).floor() / 2**11, exponent)
 
-    u, m = drawn("cpu", (1, 999, 1, 1), (1, 2, 1, 16))
-    m[:, 1] = 0.0
-    expected = (rounded(u) * rounded(m[:, :1])).relu()
-    if device == "cuda":
-        n, c = torch.zeros(1, 1, 1, 1, device=device), torch.zeros(1, 1, 1, device=device)
-        z = kernels.standard_layer(u.to(device), n, c, m.to(device), None)
-    else:  # on the CPU the layer rounds nothing: the kernel itself is told to
-        z, zero = torch.empty(1, 999, 1, 16), torch.zeros(1, 16)
-        sizes = {"HEADS": 1, "NODES": 1, "ROWS": kernels.ROWS, "INTO": 16, "OUT": 16, "ROUND": True}
-        kernels._forward[(16, 1)](u, zero, zero, m, zero, z, 999, 1, 16, **sizes)
-    yield Line("rounding to TF32", "value", norm_error(z, expected), 0.0)
+    (read,) = drawn(device, (999, 1, 48))
+    attended = torch.zeros(999, 1, 16, device=device)
+    sizes = {"HEADS": 1, "nodes": 1, "width": 16, "READERS": 64, "NODES": 16, "WIDTH": 16, "ROUND": True}
+    causal._forward[(999, 1)](read, attended, 0.25, **sizes)
+    yield Line("rounding to TF32", "value", norm_error(attended, rounded(read.cpu()[..., 32:])), 0.0)
 
 
 def not_a_number(device: str) -> Iterator[Line]:
     """A NaN comes out as one, also that of a GPU: it has all bits set, and rounding it up would make it 0."""
     from posattn.nn.kernels import causal_attention as causal
-    from posattn.nn.kernels import standard_layer as fused
+    from posattn.nn.kernels.attending_rows import attending_rows
+    from posattn.nn.kernels.decoder import one_number
 
     nan = torch.tensor([0x7FFFFFFF], dtype=torch.int32).view(torch.float32).to(device)
     read = torch.zeros(1, 5, 48, device=device)
@@ -163,12 +216,12 @@ def not_a_number(device: str) -> Iterator[Line]:
     causal._forward[(1, 1)](read, attended, 0.25, **sizes)
     yield Line("NaN", "causal attention", float(not attended.isnan().all()), 0.0)
 
-    u, m, z = torch.zeros(1, 4, 16, device=device), torch.ones(1, 2, 16, 16, device=device), torch.zeros(1, 4, 16)
-    u[0, 1] = nan
-    z, zero = z.to(device), torch.zeros(1, 16, 16, device=device)
-    sizes = {"HEADS": 1, "NODES": 2, "ROWS": fused.ROWS, "INTO": 16, "OUT": 16, "ROUND": True}
-    fused._forward[(1, 1)](u, zero, zero, m, zero, z, 4, 16, 16, **sizes)
-    yield Line("NaN", "standard layer", float(not z.isnan().all()), 0.0)
+    u, m, zero = torch.zeros(1, 2, 2, 16), torch.ones(1, 2, 16, 16), torch.zeros(1, 1, 16, 16)
+    u[0, 0, 1] = nan.cpu()
+    z = attending_rows(*(x.to(device) for x in (u, zero, zero[:, :, 0], m, zero[:, 0, 0])))
+    yield Line("NaN", "attending rows", float(not z[0, 0].isnan().all()), 0.0)
+    answer = one_number(u.to(device), m[:, 0, :, :1].to(device), None)
+    yield Line("NaN", "decoder", float(answer.isnan().flatten().tolist() != [False, True, False, False]), 0.0)
 
     from posattn.nn.kernels.expanded_positional import bias_relu_
     from posattn.nn.kernels.wide_products import wide_product
@@ -180,21 +233,24 @@ def not_a_number(device: str) -> Iterator[Line]:
 
 
 def trespassing(device: str) -> Iterator[Line]:
-    """A tile of 64 rows holds seven samples of nine nodes, and writes those: its last row is the next tile's.
+    """A tile of 32 rows holds three samples of nine nodes, and writes those: its other rows are the next tile's.
 
     The interpreter runs one tile after another, so the next one would make good what this one did; run it alone.
     """
-    from posattn.nn.kernels import standard_layer as kernels
+    from posattn.nn.kernels import attending_rows as kernels
 
-    r, s, n, k, h, f = 1, 8, 9, 16, 1, 16
-    u, nn, c, m, b, dz = drawn(device, (r, s, n, k), (r, h, k, k), (r, h, k), (r, 1 + h, k, f), (r, f), (r, s, n, f))
-    sizes = {"HEADS": h, "NODES": n, "ROWS": kernels.ROWS, "INTO": k, "OUT": f, "ROUND": False}
-    z, du, right = (torch.full((r, s * n, width), torch.nan, device=device) for width in (f, k, 2 * f + k))
-    kernels._forward[(1, r)](u, nn, c, m, b, z, s * n, k, f, **sizes)
-    kernels._backward[(1, r)](u, nn, c, m, z.nan_to_num(), dz, du, right, s * n, k, f, **sizes)
-    for name, written in (("z", z), ("du", du), ("right", right)):
-        whose = written.isnan().all(2)[0].tolist() == [False] * 63 + [True] * 9
-        yield Line("one tile alone", f"{name}: its own rows", float(not whose), 0.0)
+    total, k, f, n = 72, 16, 8, 9
+    width, own = k + 2 * f, [False] * 27 + [True] * 45
+    u, moved, shift, dz = drawn(device, (total, k), (total, width), (k + f,), (total, f))
+    sizes = {"HEADS": 1, "NODES": n, "TURNED": False, "PRECISION": "tf32x3", "ROWS": 32, "WIDE": k, "OUT": 16}
+    z, right, du = (torch.full((total, columns), torch.nan, device=device) for columns in (f, width, k))
+    kernels._forward[(1, 1)](u, moved, shift, u, z, total, k, k, f, width, **sizes)
+    sums = torch.zeros(1, k + f, device=device)
+    kernels._backward[(1, 1)](
+        u, moved, shift, u, z.nan_to_num(), dz, right, du, sums, total, k, k, f, width, **sizes
+    )
+    for name, written in (("z", z), ("right", right), ("du", du)):
+        yield Line("one tile alone", f"{name}: its own rows", float(written.isnan().any(1).tolist() != own), 0.0)
 
 
 def refuses_twice(layer: Callable[..., Tensor], device: str) -> bool:
@@ -209,10 +265,10 @@ def refuses_twice(layer: Callable[..., Tensor], device: str) -> bool:
 
 
 def wide(device: str) -> Iterator[Line]:
-    """`wide_product`, `wide_gram`, and the layer that is made of them."""
+    """`wide_product`, `wide_backward`, and the layer that is made of them."""
     from posattn.nn.fast import positional_layer as mixing
     from posattn.nn.kernels import wide_products as wide_kernels
-    from posattn.nn.kernels.wide_products import wide_gram, wide_product
+    from posattn.nn.kernels.wide_products import wide_backward, wide_product
 
     # replicas, rows, depth, columns: up to 64 rows, 128 columns a program
     for shape in [(2, 9, 27, 130), (3, 5, 7, 11), (1, 1, 1, 1), (2, 16, 16, 128), (2, 17, 33, 257), (1, 64, 64, 129)]:
@@ -228,15 +284,19 @@ def wide(device: str) -> Iterator[Line]:
             ("strewn", wide_product(*strewn(a, y, bias)), shifted),
         ]:
             yield Line(f"product {shape}", case, norm_error(found, expected), FLOAT32)
-    # replicas, rows, others, columns: 4096 columns a program, 128 at once
+    # replicas, rows, depth, columns: 4096 columns a program, 128 at once
     for shape in [(2, 9, 27, 130), (1, 1, 1, 1), (1, 17, 33, 4096), (2, 3, 64, 4099)]:
-        r, rows, others, c = shape
-        x, y = drawn(device, (r, rows, c), (r, others, c))
-        expected = torch.einsum("ric,rjc->rij", x.cpu().double(), y.cpu().double())
-        found = wide_gram(*strewn(x, y))
-        yield Line(f"gram {shape}", "x·yᵀ", norm_error(found, expected), FLOAT32)
+        r, rows, depth, c = shape
+        a, y, z, dz = drawn(device, (r, rows, depth), (r, depth, c), (r, rows, c), (r, rows, c))
+        exact_a, exact_y, exact_z, exact_dz = (x.cpu().double() for x in (a, y, z, dz))
+        g = exact_dz * (exact_z > 0)
+        found = wide_backward(*strewn(a, y, z, dz))
+        expected = torch.einsum("ric,rdc->rid", g, exact_y), torch.einsum("rid,ric->rdc", exact_a, g), g.sum(1)
+        for name, x, e in zip(("a", "y", "bias"), found, expected, strict=True):
+            yield Line(f"backward {shape}", f"gradient of {name}", norm_error(x, e), FLOAT32)
         if c == 130:
-            yield Line(f"gram {shape}", "the same every time", float(not torch.equal(wide_gram(x, y), found)), 0.0)
+            again = all(torch.equal(x, e) for x, e in zip(wide_backward(a, y, z, dz), found, strict=True))
+            yield Line(f"backward {shape}", "the same every time", float(not again), 0.0)
 
     with ExitStack() as patches:
         if device == "cpu":  # on a GPU the layer chooses these kernels by itself
@@ -244,6 +304,20 @@ def wide(device: str) -> Iterator[Line]:
             patches.enter_context(patch.object(wide_kernels, "SLICE", 128))  # empty columns cost the interpreter time
         yield from mixed_layers(mixing.mixed_layer, device)
         yield from model("positional", "folded", device, heads=3)
+
+
+def exact(device: str) -> Iterator[Line]:
+    """`exact_product`: 128 rows, 64 columns and a depth of 32 at once."""
+    from posattn.nn.kernels.exact_products import exact_product
+
+    for shape in [(2, 130, 65, 33), (3, 5, 7, 11), (1, 1, 1, 1), (2, 128, 64, 32), (1, 257, 130, 64)]:
+        r, rows, columns, depth = shape
+        x, w, y = drawn(device, (r, rows, depth), (r, columns, depth), (r, rows, columns))
+        product = torch.einsum("rid,rjd->rij", x.cpu().double(), w.cpu().double())
+        yield Line(f"exact {shape}", "x·wᵀ", norm_error(exact_product(x, w), product), FLOAT32)
+        yield Line(f"exact {shape}", "strewn", norm_error(exact_product(*strewn(x, w)), product), FLOAT32)
+        found = exact_product(x, w, add_to=y.clone())
+        yield Line(f"exact {shape}", "added", norm_error(found, product + y.cpu().double()), FLOAT32)
 
 
 def mixed_layers(layer: Callable[..., Tensor], device: str) -> Iterator[Line]:
@@ -258,8 +332,8 @@ def mixed_layers(layer: Callable[..., Tensor], device: str) -> Iterator[Line]:
 
 
 def expand(device: str) -> Iterator[Line]:
-    """`expand`, `collect` and `bias_relu_`, and on a GPU the layer that is made of them."""
-    from posattn.nn.kernels.expanded_positional import bias_relu_, collect, expand
+    """`expand`, `collect`, `bias_relu_` and `relu_slope`, and on a GPU the layer that is made of them."""
+    from posattn.nn.kernels.expanded_positional import bias_relu_, collect, expand, relu_slope
 
     def formula(attention: Tensor, matrices: Tensor) -> Tensor:
         return torch.einsum("rgij,rgkf->rjkif", attention, matrices).flatten(3).flatten(1, 2)
@@ -286,9 +360,14 @@ def expand(device: str) -> Iterator[Line]:
     # replicas, batch, columns: 2048 numbers a program
     for shape, kind in itertools.product([(2, 7, 576), (3, 5, 11), (1, 2, 1024), (2, 1, 1)], ["float32", "float16"]):
         r, s, c = shape
-        z, bias = drawn(device, (r, s, c), (r, c))
-        z = z.to(getattr(torch, kind))
-        expected = (z.cpu().double() + bias.cpu().double()[:, None]).clamp(min=0)
+        out = 64 if c == 576 else c
+        z, bias, dz = drawn(device, (r, s, c), (r, out), (r, s, c))
+        z, dz = z.to(getattr(torch, kind)), dz.to(getattr(torch, kind))
+        g, sums = relu_slope(*strewn(dz, z))
+        exact = dz.cpu().double() * (z.cpu() > 0)
+        yield Line(f"relu_slope {kind} {shape}", "gradient", norm_error(g, exact), 0.0)
+        yield Line(f"relu_slope {kind} {shape}", "sums", norm_error(sums, exact.sum(1)), FLOAT32)
+        expected = (z.cpu().double() + bias.cpu().double().repeat(1, c // out)[:, None]).clamp(min=0)
         found = bias_relu_(z, bias)
         bound = max(FLOAT32, 2 * ROUNDOFF[kind])  # the bias and the sum are rounded
         yield Line(f"bias_relu_ {kind} {shape}", "value", norm_error(found, expected), bound)
@@ -329,6 +408,7 @@ def signed(device: str) -> Iterator[Line]:
 
 def gpt(device: str) -> Iterator[Line]:
     """`residual` and `causal_attention`, and the GPT-style pair that is made of them."""
+    yield from tf32(device)
     from posattn import GPT
     from posattn.nn.fast import gpt as fast_gpt
     from posattn.nn.fast.any_model import mapped
@@ -424,9 +504,66 @@ def model(kind: str, form: str, device: str, **options: Any) -> Iterator[Line]:
         rounded = {name: tensor.float().to(device) for name, tensor in whole.replica().items()}
         found = getattr(forms, form)(whole.architecture, rounded, x.float().to(device))
         expected = whole(x[0])[None]
-    tf32 = form == "fused" and device == "cuda"
-    bound = 3 * max(FLOAT32, ROUNDINGS * ROUNDOFF["tf32" if tf32 else "float32"])  # one layer after another
-    yield Line(f"{kind} model, {form}, {options}", "value", norm_error(found, expected), bound)
+    # one layer after another
+    yield Line(f"{kind} model, {form}, {options}", "value", norm_error(found, expected), 3 * FLOAT32)
+
+
+def decoder(device: str) -> Iterator[Line]:
+    """`one_number`: 32 rows at once, 512 rows' gradients a program."""
+    from posattn.nn.kernels.decoder import one_number
+
+    def formula(x: Tensor, w: Tensor, b: Tensor | None) -> Tensor:
+        y = torch.einsum("rsik,rko->rsio", x, w)
+        return y if b is None else y + b[:, None, None]
+
+    for size in [(2, 129, 9, 64), (3, 5, 1, 7), (1, 1, 1, 1), (2, 64, 8, 33), (1, 2, 3, 200)]:
+        r, s, n, k = size
+        inputs = drawn(device, (r, s, n, k), (r, k, 1), (r, 1))
+        none: list[Any] = [*inputs[:-1], None]
+        yield from compared(f"decoder {size}", one_number, formula, inputs, FLOAT32, relu=False)
+        yield from compared(f"decoder {size}, strewn", one_number, formula, strewn(*inputs), FLOAT32, relu=False)
+        yield from compared(f"decoder {size}, without bias", one_number, formula, none, FLOAT32, relu=False)
+
+
+def adam(device: str) -> Iterator[Line]:
+    """`adam_` beside PyTorch's own Adam and AdamW in float64, over five steps; the last replica is dead."""
+    from posattn.nn.kernels.adam import adam_
+
+    betas, eps, decay = (0.9, 0.99), 1e-8, 0.1
+    for (replicas, total), kind, decaying in itertools.product(
+        [(3, 1025), (2, 7), (1, 1)], (torch.optim.Adam, torch.optim.AdamW), (False, True)
+    ):
+        case = f"{kind.__name__} {replicas} × {total}{', decay' * decaying}"
+        values, *grads = drawn(device, *[(replicas, total)] * 6)
+        state = torch.zeros_like(values), torch.zeros_like(values)
+        rate = torch.linspace(0.01, 0.02, replicas, device=device)
+        alive = torch.arange(replicas, device=device) < max(1, replicas - 1)
+        mask = (torch.arange(total, device=device) % 2 == 0).float()
+        own = [[x.clone() for x in row.cpu().double()] for row in values]  # one tensor a number: its own decay
+        makers = []
+        for row, lr in zip(own, rate.tolist(), strict=True):
+            groups = [
+                {"params": row[start::2], "weight_decay": decay * decaying * (start == 0)}
+                for start in range(min(2, total))
+            ]
+            makers.append(kind(groups, lr=lr, betas=betas, eps=eps))
+        before = values.clone()
+        for step, grad in enumerate(grads):
+            broken = torch.where(alive[:, None], grad, torch.nan)
+            shrunk = torch.tensor([1 - beta ** (step + 1) for beta in betas], device=device)
+            adam_(
+                values, broken, *state, rate=rate, alive=alive, shrunk=shrunk, betas=betas, eps=eps,
+                decayed=mask if decaying else None, decay=decay, decoupled=kind is torch.optim.AdamW,
+            )  # fmt: skip
+            for replica, maker in enumerate(makers):
+                for x, g in zip(own[replica], grad[replica].cpu().double(), strict=True):
+                    x.grad = g
+                maker.step()
+        expected = torch.stack([torch.stack(row) for row in own])
+        living = alive.cpu()
+        yield Line(case, "values", norm_error(values[alive], expected[living]), FLOAT32)
+        kept = torch.equal(values[~alive], before[~alive])
+        yield Line(case, "a dead replica stays", float(not kept), 0.0)
 
 
 def noise(device: str) -> Iterator[Line]:
@@ -462,7 +599,16 @@ def noise(device: str) -> Iterator[Line]:
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    for line in {"fused": fused, "wide": wide, "expand": expand, "signed": signed, "gpt": gpt, "noise": noise}[
-        sys.argv[1]
-    ](sys.argv[2]):
+    kernels: dict[str, Callable[[str], Iterator[Line]]] = {
+        "attending": attending,
+        "exact": exact,
+        "wide": wide,
+        "expand": expand,
+        "decoder": decoder,
+        "adam": adam,
+        "signed": signed,
+        "gpt": gpt,
+        "noise": noise,
+    }
+    for line in kernels[sys.argv[1]](sys.argv[2]):
         print(json.dumps(line._asdict()), flush=True)

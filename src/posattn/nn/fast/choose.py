@@ -11,11 +11,12 @@ import torch
 from torch import Tensor
 
 from posattn.nn.architecture import Architecture
-from posattn.nn.fast import fully_connected, gpt, layer_by_layer, positional, selector, standard
+from posattn.nn.fast import fully_connected, gpt, layer_by_layer, mixed_type, positional, selector, standard
 from posattn.nn.fast.any_model import mapped
 from posattn.nn.fast.products import half
 from posattn.nn.fully_connected import FullyConnected
 from posattn.nn.gpt import GPTArchitecture
+from posattn.nn.mixed_type import MixedPositional, MixedStandard
 from posattn.nn.positional import Positional
 from posattn.nn.selector import Selector
 from posattn.nn.standard import Standard
@@ -24,6 +25,8 @@ from posattn.nn.standard import Standard
 FORMS: dict[type[Architecture], Callable[..., Callable[..., Tensor] | None]] = {
     Positional: positional.form,
     Standard: standard.form,
+    MixedPositional: mixed_type.form,
+    MixedStandard: mixed_type.form,
     GPTArchitecture: gpt.form,
     Selector: selector.form,
     FullyConnected: fully_connected.form,

@@ -1,4 +1,8 @@
-"""What multiplies together between two ReLUs, where a layer is linear in its state."""
+"""What multiplies together between two ReLUs, where a layer is linear in its state.
+
+All layers that are alike are folded at once, and taken apart at the end: a layer's map taken out of a stack would be
+free by itself, but its gradient is a stack of zeros, a copy and a sum for every layer and map.
+"""
 
 from typing import NamedTuple
 
@@ -18,43 +22,58 @@ def middle_maps(p: Params, index: int) -> list[tuple[Tensor, Tensor | None]]:
     return list(zip(weights, biases, strict=True))
 
 
+class Entry(NamedTuple):
+    """x = u·weight + bias: the state before some layers, from what the ReLU before each of them gave."""
+
+    weight: Float[Tensor, "replicas layers into embed"]
+    bias: Float[Tensor, "replicas layers 1 embed"] | None
+
+
 class FoldedLayer(NamedTuple):
     """Between two ReLUs a layer is linear in what the ReLU before it gave: u ↦ u·M₀ + Σ_h A_h·u·M_h + b."""
 
-    entry: Float[Tensor, "replicas into embed"]  # x = u·entry + entry_bias is the layer's own input
-    entry_bias: Float[Tensor, "replicas 1 embed"] | None
     matrices: Float[Tensor, "replicas mixed into hidden"]  # M₀, then M_h for every head
     bias: Float[Tensor, "replicas hidden"] | None
 
 
-def fold(p: Params, heads: int) -> list[FoldedLayer]:
+def entries(p: Params, *, embedded: bool = False) -> list[Entry | None]:
+    """Of the first layer, then of all others at once. An `embedded` input is the first state itself: None."""
+    first = None if embedded else Entry(p["encoder_weight"].unsqueeze(1), _row(p, "encoder_bias"))
+    if p["mlp_out_weight"].shape[1] == 1:
+        return [first]
+    bias = p["mlp_out_bias"][:, :-1].unsqueeze(2) if "mlp_out_bias" in p else None
+    return [first, Entry(p["mlp_out_weight"][:, :-1], bias)]
+
+
+def first_and_others(stack: Float[Tensor, "replicas layers *rest"]) -> tuple[Tensor, ...]:
+    """What the layers of each of the `entries` have of a stack."""
+    return stack.split((1, stack.shape[1] - 1), dim=1) if stack.shape[1] > 1 else (stack,)
+
+
+def fold(p: Params, heads: int, *, embedded: bool = False) -> list[FoldedLayer]:
     """Multiply the matrices between two ReLUs together.
 
-    With x = u·E + e (E, e: the last map of the MLP before, or the encoder), T₀ = W₁'s upper half and
-    T_h = W_V,h·W_O,h·W₁'s lower half, the layer's first pre-activation is
+    With x = u·E + e, T₀ = W₁'s upper half and T_h = W_V,h·W_O,h·W₁'s lower half, the layer's first pre-activation is
         x·T₀ + Σ_h A_h·x·T_h + (b_V·W_O + b_O)·W₁'s lower half + b₁,
     and rows of A_h sum to 1, so M = E·T and b gains e·(T₀ + Σ_h T_h).
     """
-    embed = p["value_weight"].shape[2]
+    embed, hidden = p["value_weight"].shape[2], p["mlp_in_weight"].shape[3]
     upper, lower = p["mlp_in_weight"].split(embed, dim=2)
     out = p["output_weight"] @ lower
     per_head = p["value_weight"].unflatten(3, (heads, -1)).transpose(2, 3) @ out.unflatten(2, (heads, -1))
-    own = torch.cat([upper.unsqueeze(2), per_head], dim=2)  # T: (replicas, layers, 1 + heads, embed, hidden)
+    own = torch.cat([upper, *per_head.unbind(2)], dim=3)  # [T₀ | T_1 | …]: (replicas, layers, embed, mixed·hidden)
+    bias: list[Tensor | None] = [None, None]
+    if "mlp_in_bias" in p:
+        read = p["value_bias"].unsqueeze(2) @ out + p["output_bias"].unsqueeze(2) @ lower
+        bias = [*first_and_others(p["mlp_in_bias"] + read.squeeze(2))]
     folded = []
-    for index in range(own.shape[1]):
-        name, at = ("mlp_out", (slice(None), index - 1)) if index else ("encoder", (slice(None),))
-        entry = p[f"{name}_weight"][at]
-        matrices = entry.unsqueeze(1) @ own[:, index]
-        entry_bias = bias = None
-        if "mlp_in_bias" in p:
-            entry_bias = p[f"{name}_bias"][at].unsqueeze(1)
-            bias = (
-                p["mlp_in_bias"][:, index]
-                + (p["value_bias"][:, index].unsqueeze(1) @ out[:, index]).squeeze(1)
-                + (p["output_bias"][:, index].unsqueeze(1) @ lower[:, index]).squeeze(1)
-                + (entry_bias @ own[:, index].sum(1)).squeeze(1)
-            )
-        folded.append(FoldedLayer(entry, entry_bias, matrices, bias))
+    for entry, maps, shift in zip(entries(p, embedded=embedded), first_and_others(own), bias, strict=False):
+        columns = maps if entry is None else entry.weight @ maps
+        if entry is not None and entry.bias is not None and shift is not None:
+            shift = shift + (entry.bias @ maps).unflatten(3, (-1, hidden)).sum(3).squeeze(2)
+        matrices = columns.unflatten(3, (-1, hidden)).transpose(2, 3).unbind(1)
+        shifts = [None] * len(matrices) if shift is None else shift.unbind(1)
+        folded += [FoldedLayer(*pair) for pair in zip(matrices, shifts, strict=True)]
     return folded
 
 
@@ -65,3 +84,7 @@ def folded_decoder(p: Params) -> tuple[Tensor, Tensor | None]:
         return weight, None
     bias = p["mlp_out_bias"][:, -1].unsqueeze(1) @ p["decoder_weight"]
     return weight, bias.squeeze(1) + p["decoder_bias"]
+
+
+def _row(p: Params, name: str) -> Tensor | None:
+    return p[name][:, None, None] if name in p else None

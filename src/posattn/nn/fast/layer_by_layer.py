@@ -17,7 +17,7 @@ from posattn.nn.fast.nodes import inputs, rows
 from posattn.nn.fast.products import affine, attention_weights, half, linear, look_up, merge_heads, split_heads
 from posattn.nn.hybrid import Hybrid
 from posattn.nn.initial_weights import Params
-from posattn.nn.mixed_type import Mixed, MixedPositional, MixedStandard
+from posattn.nn.mixed_type import Mixed, MixedStandard
 from posattn.nn.numeric_sizes import Numeric
 from posattn.nn.random_places import RandomPlaces
 from posattn.nn.rotary import rotate
@@ -57,15 +57,25 @@ def mixed(
     numbers: Float[Tensor, "replicas batch numbers"],
 ) -> Float[Tensor, "replicas batch out_dim"]:
     """The mixed-type pair."""
-    text = look_up(p["character_embedding"], characters)
-    padded = torch.nn.functional.pad(numbers, (0, sizes.scratchpad)).unsqueeze(-1)
-    state = torch.cat([text, affine(p, "encoder", padded)], dim=2)
+    state = embedded(sizes, p, characters, numbers)
     if isinstance(sizes, MixedStandard):
         state = layers(sizes, p, state + p["position_embedding"].unsqueeze(1), lambda state: state)
     else:
         position = p["encoding"].unsqueeze(1)
         state = layers(sizes, p, state, lambda state: position)
     return affine(p, "decoder", state[:, :, 0])
+
+
+def embedded(
+    sizes: Mixed,
+    p: Params,
+    characters: Int[Tensor, "replicas batch characters"],
+    numbers: Float[Tensor, "replicas batch numbers"],
+) -> Float[Tensor, "replicas batch nodes embed"]:
+    """Characters through the embedding, numbers and the scratchpad's zeros through the encoder."""
+    text = look_up(p["character_embedding"], characters)
+    padded = torch.nn.functional.pad(numbers, (0, sizes.scratchpad)).unsqueeze(-1)
+    return torch.cat([text, affine(p, "encoder", padded)], dim=2)
 
 
 def placed(
@@ -98,4 +108,4 @@ def layers(
 
 
 #: The architectures that are computed here.
-ARCHITECTURES = (Hybrid, RandomPlaces, MixedPositional, MixedStandard)
+ARCHITECTURES = (Hybrid, RandomPlaces)

@@ -11,7 +11,7 @@ from posattn.nn.fast import shifted
 from posattn.nn.fast.folding import fold, folded_decoder, middle_maps
 from posattn.nn.fast.nodes import inputs, rows
 from posattn.nn.fast.positional_layer import expanded_layer, mixed_layer, moved, with_identity
-from posattn.nn.fast.products import attention_weights, linear, split_heads
+from posattn.nn.fast.products import attention_weights, decoded, linear, split_heads
 from posattn.nn.initial_weights import Params
 from posattn.nn.positional import Positional
 
@@ -47,10 +47,10 @@ def folded(
 ) -> Float[Tensor, "replicas batch length out_dim"]:
     """The same function with fewer than half the multiplications: the state is what the last ReLU gave."""
     length = x.shape[2]
-    mixing = with_identity(attention(sizes, p, length))
+    mixing = with_identity(attention(sizes, p, length)).unbind(1)
     state = inputs(sizes, p, x).permute(0, 2, 3, 1).contiguous()  # (replicas, nodes, features, batch)
-    for index, (_, _, matrices, bias) in enumerate(fold(p, sizes.heads)):
-        state = mixed_layer(state, mixing[:, index], matrices, bias)
+    for index, layer in enumerate(fold(p, sizes.heads)):
+        state = mixed_layer(state, mixing[index], *layer)
         for weight, bias in middle_maps(p, index):
             state = moved(state, weight, bias).relu()
     return moved(state, *folded_decoder(p))[:, :length].permute(0, 3, 1, 2)
@@ -65,10 +65,10 @@ def expanded(
 ) -> Float[Tensor, "replicas batch length out_dim"]:
     """The folded form with nodes and features in one axis: more arithmetic, in few large products of `dtype`."""
     length, nodes = x.shape[2], x.shape[2] + sizes.scratchpad
-    mixing = with_identity(attention(sizes, p, length))
+    mixing = with_identity(attention(sizes, p, length)).unbind(1)
     state = inputs(sizes, p, x).flatten(2).to(dtype or x.dtype)
-    for index, (_, _, matrices, bias) in enumerate(fold(p, sizes.heads)):
-        state = expanded_layer(state, mixing[:, index], matrices, bias)
+    for index, layer in enumerate(fold(p, sizes.heads)):
+        state = expanded_layer(state, mixing[index], *layer)
         for weight, bias in middle_maps(p, index):
             state = linear(state.unflatten(2, (nodes, -1)).to(x.dtype), weight, bias).relu().flatten(2)
-    return linear(state.unflatten(2, (nodes, -1)).to(x.dtype), *folded_decoder(p))[:, :, :length]
+    return decoded(state.unflatten(2, (nodes, -1)).to(x.dtype), *folded_decoder(p))[:, :, :length]

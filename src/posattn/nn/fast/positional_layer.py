@@ -16,10 +16,12 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from posattn.nn.fast.products import by_hand, only_once
+from posattn.nn.fast.products import BUSY, by_hand, only_once
 
-#: Largest side of a mixing matrix that the kernel of `posattn.nn.kernels.wide_products` takes.
-MOST_ROWS = 64
+#: Largest side of a mixing matrix that the kernels of `posattn.nn.kernels.wide_products` take.
+MOST_ROWS = 128
+#: Columns of the pieces that a sum over columns is cut into, where those kernels do not apply.
+PIECE = 1000
 
 
 def with_identity(
@@ -46,13 +48,23 @@ def product(a: Tensor, y: Tensor, bias: Tensor | None = None, *, relu: bool = Fa
     return out.relu_() if relu else out
 
 
-def gram(x: Tensor, y: Tensor) -> Tensor:
-    """x·yᵀ where both have few rows and many columns."""
-    if _suits_kernels(x[:, :, :1], y):
-        from posattn.nn.kernels.wide_products import wide_gram
+def product_backward(a: Tensor, y: Tensor, z: Tensor, dz: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Gradients of a, y and the bias row from that of z = relu(a·y + bias)."""
+    if _suits_kernels(a, y):
+        from posattn.nn.kernels.wide_products import wide_backward
 
-        return wide_gram(x, y)
-    return torch.bmm(x, y.mT)
+        return wide_backward(a, y, z, dz)
+    g = torch.ops.aten.threshold_backward(dz, z, 0)
+    return _gram(g, y), torch.bmm(a.mT, g), g.sum(1)
+
+
+def _gram(x: Tensor, y: Tensor) -> Tensor:
+    """x·yᵀ. Of few long sums, cuBLAS gives each to a small part of a GPU: in pieces, replica by replica, all has work."""
+    columns = x.shape[2]
+    if not x.is_cuda or columns % PIECE or x.shape[0] > BUSY // 8:
+        return torch.bmm(x, y.mT)
+    pairs = zip(x.unflatten(2, (-1, PIECE)), y.unflatten(2, (-1, PIECE)), strict=True)
+    return torch.stack([torch.bmm(a.transpose(0, 1), b.permute(1, 2, 0)).sum(0) for a, b in pairs])
 
 
 class _Mixed(torch.autograd.Function):
@@ -80,29 +92,28 @@ class _Mixed(torch.autograd.Function):
         replicas, nodes, into, batch = state.shape
         out = z.shape[2]
         mixed = stacked.shape[1] // out
-        g = torch.ops.aten.threshold_backward(grads[0], z, 0)
-        rows = g.view(replicas, nodes, out * batch)
-        dpairs = gram(rows, multiplied)
-        dmoved = product(pairs.mT, rows).view(replicas * nodes, mixed * out, batch)
+        dz, z = (x.reshape(replicas, nodes, out * batch) for x in (grads[0], z))
+        dpairs, dmoved, sums = product_backward(pairs, multiplied, z, dz)
+        dmoved = dmoved.view(replicas * nodes, mixed * out, batch)
         columns = state.reshape(replicas * nodes, into, batch)
         dstate = torch.bmm(stacked.mT, dmoved).view_as(state) if ctx.needs_input_grad[0] else None
         dstacked = torch.bmm(dmoved, columns.mT).view(replicas, nodes, mixed, out, into).sum(1)
         dattention = dpairs.view(replicas, nodes, nodes, mixed).permute(0, 3, 1, 2)
-        return dstate, dattention, dstacked.mT, g.sum((1, 3)) if ctx.has_bias else None
+        return dstate, dattention, dstacked.mT, sums.view(replicas, out, batch).sum(2) if ctx.has_bias else None
 
 
 def mixed_layer(
     state: Float[Tensor, "replicas nodes into batch"],
-    attention: Float[Tensor, "replicas mixed nodes nodes"],
+    attention: Float[Tensor, "replicas mixed readers nodes"],
     matrices: Float[Tensor, "replicas mixed into out"],
     bias: Float[Tensor, "replicas out"] | None,
-) -> Float[Tensor, "replicas nodes out batch"]:
-    """relu(b + Σ_g A_g·u·M_g): multiply, then mix; or mix first where the state is narrower than the result."""
+) -> Float[Tensor, "replicas readers out batch"]:
+    """relu(b + Σ_g A_g·u·M_g): multiply, then mix; or mix first where that leaves less to multiply."""
     replicas, nodes, into, batch = state.shape
-    mixed = matrices.shape[1]
-    if mixed * into > matrices.shape[3]:
+    mixed, readers = attention.shape[1:3]
+    if mixed * into > matrices.shape[3] and readers == nodes:
         return by_hand(_Mixed.apply, state, attention, matrices, bias)
-    beside = torch.bmm(attention.flatten(1, 2), state.flatten(2)).view(replicas, mixed, nodes, into, batch)
+    beside = torch.bmm(attention.flatten(1, 2), state.flatten(2)).view(replicas, mixed, readers, into, batch)
     return moved(beside.transpose(1, 2).flatten(2, 3), matrices.flatten(1, 2), bias).relu()
 
 
@@ -145,7 +156,7 @@ class _Expand(torch.autograd.Function):
 
 
 class _Dense(torch.autograd.Function):
-    """relu(u·W + b); the product is rounded to the state's dtype."""
+    """relu(u·W + b), b being the same for every node; the product is rounded to the state's dtype."""
 
     @staticmethod
     def forward(ctx, state, w, bias):
@@ -156,19 +167,27 @@ class _Dense(torch.autograd.Function):
 
             z = bias_relu_(z, bias)
         else:
-            z = (z if bias is None else z.add_(bias.unsqueeze(1))).relu_()
+            nodes = 1 if bias is None else z.shape[2] // bias.shape[1]
+            z = (z if bias is None else z.add_(bias.repeat(1, nodes).unsqueeze(1))).relu_()
         ctx.save_for_backward(state, w, z)
-        ctx.has_bias = bias is not None
+        ctx.out = 0 if bias is None else bias.shape[1]
         return z
 
     @staticmethod
     def backward(ctx, *grads):
         only_once()
         state, w, z = ctx.saved_tensors
-        g = torch.ops.aten.threshold_backward(grads[0], z, 0)
+        full = torch.promote_types(z.dtype, torch.float32)
+        if z.is_cuda:
+            from posattn.nn.kernels.expanded_positional import relu_slope
+
+            g, sums = relu_slope(grads[0], z)
+        else:
+            g = torch.ops.aten.threshold_backward(grads[0], z, 0)
+            sums = g.sum(1, dtype=full)
         dstate = torch.bmm(g, w.mT) if ctx.needs_input_grad[0] else None
-        dbias = g.sum(1, dtype=torch.promote_types(g.dtype, torch.float32)) if ctx.has_bias else None
-        return dstate, torch.bmm(state.mT, g).to(torch.promote_types(g.dtype, torch.float32)), dbias
+        dbias = sums.unflatten(1, (-1, ctx.out)).sum(1) if ctx.out else None
+        return dstate, torch.bmm(state.mT, g).to(full), dbias
 
 
 def expanded_layer(
@@ -179,4 +198,4 @@ def expanded_layer(
 ) -> Float[Tensor, "replicas batch nodes_out"]:
     """relu(b + Σ_g A_g·u·M_g) as one product with the expanded matrix."""
     w = _Expand.apply(attention, matrices)
-    return _Dense.apply(state, w, None if bias is None else bias.repeat(1, attention.shape[-1]))
+    return _Dense.apply(state, w, bias)

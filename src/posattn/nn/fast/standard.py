@@ -9,72 +9,90 @@ from jaxtyping import Float
 from torch import Tensor
 
 from posattn.nn.fast import layer_by_layer
-from posattn.nn.fast.folding import FoldedLayer, fold, folded_decoder, middle_maps
+from posattn.nn.fast.folding import entries, first_and_others, fold, folded_decoder, middle_maps
 from posattn.nn.fast.nodes import inputs
-from posattn.nn.fast.products import linear
-from posattn.nn.fast.standard_layer import attending_layer
+from posattn.nn.fast.products import decoded, linear, split_heads
+from posattn.nn.fast.standard_layer import MOST_NODES, WIDEST, attending_layer
 from posattn.nn.initial_weights import Params
+from posattn.nn.rotary import turning
 from posattn.nn.standard import Standard
 
-#: Most nodes, and widest state, that the Triton kernel takes; in 16 bits it came out wrong on an H200 beyond 32 nodes.
-TILE, HALF_NODES = 64, 32
-
-
 def form(sizes: Standard, *, device: torch.device, precision: str) -> Callable[..., Tensor] | None:
-    """A rotary model goes layer by layer: the rotation stands between W_Q and W_K, which cannot be multiplied."""
-    most = HALF_NODES if precision == "bf16" else TILE
-    fits = sizes.nodes <= most and max(sizes.input_width, sizes.hidden_dim) <= TILE and sizes.mlp_layers == 2
+    """A rotary model goes layer by layer where there are no kernels: W_Q and W_K cannot be multiplied."""
     if sizes.rotary:
+        if device.type == "cuda" and precision in ("float32", "tf32") and suit_kernels(sizes):
+            return partial(turned, sizes)
         return layer_by_layer.form(sizes, device=device, precision=precision)
-    if device.type == "cuda" and precision in ("tf32", "bf16") and fits:
-        return partial(fused, sizes, dtype=torch.bfloat16 if precision == "bf16" else None)
     # Autocast rounds the model's own products one by one; folded matrices would be rounded once more.
     return None if precision == "bf16" else partial(folded, sizes)
+
+
+def suit_kernels(sizes: Standard) -> bool:
+    """Whether the kernels hold the model."""
+    return sizes.nodes <= MOST_NODES and max(sizes.input_width, sizes.embed_dim, sizes.hidden_dim) <= WIDEST
 
 
 def folded(
     sizes: Standard, p: Params, x: Float[Tensor, "replicas batch length in_dim"]
 ) -> Float[Tensor, "replicas batch length out_dim"]:
     """The same function with half the multiplications: the state is only ever what the last ReLU gave."""
-    return _between_relus(sizes, p, attending_layer, _nodes(sizes, p, x))[:, :, : x.shape[2]]
+    state = _nodes(sizes, p, x)
+    for index, (layer, logits) in enumerate(zip(fold(p, sizes.heads), fold_logits(p, sizes.heads), strict=True)):
+        state = attending_layer(state, *logits, *layer)
+        for weight, bias in middle_maps(p, index):
+            state = linear(state, weight, bias).relu()
+    return decoded(state, *folded_decoder(p))[:, :, : x.shape[2]]
 
 
-def fused(
-    sizes: Standard, p: Params, x: Float[Tensor, "replicas batch length in_dim"], *, dtype: torch.dtype | None = None
+def turned(
+    sizes: Standard, p: Params, x: Float[Tensor, "replicas batch length in_dim"]
 ) -> Float[Tensor, "replicas batch length out_dim"]:
-    """The folded form with one Triton kernel per layer; products in TF32, or in `dtype`."""
-    from posattn.nn.kernels.standard_layer import standard_layer
+    """A rotary model by kernels: W_Q and W_K multiply with the map before them alone."""
+    from posattn.nn.kernels.attending_rows import turning_rows
 
-    state = _nodes(sizes, p, x).to(dtype or x.dtype)
-    return _between_relus(sizes, p, standard_layer, state)[:, :, : x.shape[2]]
+    state = _nodes(sizes, p, x)
+    scaled = p["query_weight"] / math.sqrt(sizes.query_width), p["query_bias"] / math.sqrt(sizes.query_width)
+    query, key = through(p, *scaled), through(p, p["key_weight"], p["key_bias"])
+    turns = turning(state.shape[2], sizes.query_width, device=state.device).to(state.dtype)
+    for index, layer in enumerate(fold(p, sizes.heads)):
+        state = turning_rows(state, *query[index], *key[index], *layer, turns)
+        for weight, bias in middle_maps(p, index):
+            state = linear(state, weight, bias).relu()
+    return decoded(state, *folded_decoder(p))[:, :, : x.shape[2]]
 
 
 def _nodes(sizes: Standard, p: Params, x: Tensor) -> Tensor:
     return inputs(sizes, p, x, *(("encoding",) if sizes.append_encoding else ()))
 
 
-def _between_relus(sizes: Standard, p: Params, between: Callable[..., Tensor], state: Tensor) -> Tensor:
-    dtype = p["decoder_weight"].dtype
-    for index, folded in enumerate(fold(p, sizes.heads)):
-        state = between(state, *fold_logits(sizes, p, index, folded), folded.matrices, folded.bias)
-        for weight, bias in middle_maps(p, index):
-            state = linear(state.to(dtype), weight, bias).relu()
-    return linear(state.to(dtype), *folded_decoder(p))
+def through(
+    p: Params, weight: Float[Tensor, "replicas layers embed out"], bias: Float[Tensor, "replicas layers out"]
+) -> list[tuple[Float[Tensor, "replicas into out"], Float[Tensor, "replicas out"]]]:
+    """A map of every layer's state x = u·E + e as one of u: E·W and e·W + b."""
+    found: list[tuple[Tensor, Tensor]] = []
+    for entry, maps, shift in zip(entries(p), first_and_others(weight), first_and_others(bias), strict=True):
+        assert entry is not None
+        shift = shift if entry.bias is None else shift + (entry.bias @ maps).squeeze(2)
+        found += zip((entry.weight @ maps).unbind(1), shift.unbind(1), strict=True)
+    return found
 
 
 def fold_logits(
-    sizes: Standard, p: Params, index: int, folded: FoldedLayer
-) -> tuple[Float[Tensor, "replicas heads into into"], Float[Tensor, "replicas heads into"]]:
+    p: Params, heads: int, *, embedded: bool = False
+) -> list[tuple[Float[Tensor, "replicas heads into into"], Float[Tensor, "replicas heads into"]]]:
     """N_h = E·W_Q,h·W_K,hᵀ·Eᵀ/√d_k and c_h = (e·W_Q,h + b_Q,h)·W_K,hᵀ·Eᵀ/√d_k, so that logits are (u·N + c)·uᵀ.
 
     With x = u·E + e, what is left out (terms with b_K, and e on the key's side) is the same for all keys, and
     softmax over the keys does not see it.
     """
-    query = p["query_weight"][:, index].unflatten(2, (sizes.heads, -1)).transpose(1, 2)
-    key = p["key_weight"][:, index].unflatten(2, (sizes.heads, -1)).transpose(1, 2)
-    entry = folded.entry.unsqueeze(1)
-    back = (entry @ key).mT / math.sqrt(query.shape[-1])  # W_K,hᵀ·Eᵀ/√d_k: (replicas, heads, d_k, into)
-    bias = p["query_bias"][:, index].unflatten(1, (sizes.heads, 1, -1))
-    if folded.entry_bias is not None:
-        bias = bias + folded.entry_bias.unsqueeze(1) @ query
-    return entry @ query @ back, (bias @ back).squeeze(2)
+    found: list[tuple[Tensor, Tensor]] = []
+    stacks = (first_and_others(p[name]) for name in ("query_weight", "key_weight", "query_bias"))
+    for entry, query, key, shift in zip(entries(p, embedded=embedded), *stacks, strict=True):
+        bias = shift.unsqueeze(2)
+        if entry is not None:
+            bias = bias if entry.bias is None else bias + entry.bias @ query
+            query, key = entry.weight @ query, entry.weight @ key
+        query, key, bias = (split_heads(x, heads) for x in (query, key, bias))
+        back = key.mT / math.sqrt(key.shape[-1])  # W_K,hᵀ·Eᵀ/√d_k: (replicas, layers, heads, d_k, into)
+        found += zip((query @ back).unbind(1), (bias @ back).squeeze(3).unbind(1), strict=True)
+    return found

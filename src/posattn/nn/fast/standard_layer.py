@@ -11,10 +11,17 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from posattn.nn.fast.products import by_hand, only_once, row_products
+from posattn.nn.fast.products import beside, by_hand, linear, only_once, row_products
+
+#: Most nodes that the kernels of `posattn.nn.kernels.attending_rows` take, in float32 and rounded, and the widest state.
+MOST_NODES, MOST_ROUNDED, WIDEST = 32, 64, 128
+#: Most nodes of samples that have few.
+FEW_NODES = 16
 
 
-class _Attending(torch.autograd.Function):
+class _Few(torch.autograd.Function):
+    """Samples of few nodes."""
+
     @staticmethod
     def forward(ctx, u, n, c, m, b):
         replicas, batch, nodes, into = u.shape
@@ -59,6 +66,71 @@ class _Attending(torch.autograd.Function):
         return du, dn, dmoved.sum(1).unflatten(1, (heads, into)), dm, g.sum(1) if has_bias else None
 
 
+class _Many(torch.autograd.Function):
+    """Samples of many nodes: products head by head, in place within one matrix [s | y₀ | y], and nothing is copied."""
+
+    @staticmethod
+    def forward(ctx, u, n, c, m, b):
+        replicas, batch, nodes, into = u.shape
+        heads, out = n.shape[1], m.shape[3]
+        rows = u.reshape(replicas, batch * nodes, into).contiguous()
+        by_sample = rows.view(-1, nodes, into)
+        joined = torch.cat([beside(n), beside(m)], dim=2)
+        moved = torch.bmm(rows, joined)
+        moved[:, :, : heads * into].add_(c.flatten(1).unsqueeze(1))
+        queries, own, values = _parts(moved.view(-1, nodes, joined.shape[2]), heads, into, out)
+        weights = u.new_empty(replicas * batch, heads, nodes, nodes)
+        for head in range(heads):
+            torch.bmm(queries[head], by_sample.mT, out=weights[:, head])
+        weights = weights.softmax(-1)
+        z = own.clone() if b is None else (own.unflatten(0, (replicas, batch)) + b[:, None, None]).flatten(0, 1)
+        for head in range(heads):
+            z.baddbmm_(weights[:, head], values[head])
+        ctx.save_for_backward(rows, joined, moved, weights, z.relu_())
+        ctx.sizes = batch, nodes, heads, out, b is not None
+        return z.view(replicas, batch, nodes, out)
+
+    @staticmethod
+    def backward(ctx, *grads):
+        only_once()
+        rows, joined, moved, weights, z = ctx.saved_tensors
+        batch, nodes, heads, out, has_bias = ctx.sizes
+        into, width = rows.shape[2], joined.shape[2]
+        by_sample = rows.view(-1, nodes, into)
+        right = torch.empty_like(moved)
+        queries, _, values = _parts(moved.view(-1, nodes, width), heads, into, out)
+        dqueries, g, dvalues = _parts(right.view(-1, nodes, width), heads, into, out)
+        g.copy_(torch.ops.aten.threshold_backward(grads[0].reshape(z.shape), z, 0))
+        dweights = torch.empty_like(weights)
+        for head in range(heads):
+            torch.bmm(weights[:, head].mT, g, out=dvalues[head])
+            torch.bmm(g, values[head].mT, out=dweights[:, head])
+        dlogits = torch._softmax_backward_data(dweights, weights, -1, weights.dtype)
+        for head in range(heads):
+            torch.bmm(dlogits[:, head], by_sample, out=dqueries[head])
+        du = None
+        if ctx.needs_input_grad[0]:
+            du = torch.bmm(dlogits[:, 0].mT, queries[0])
+            for head in range(1, heads):
+                du.baddbmm_(dlogits[:, head].mT, queries[head])
+            du = du.view_as(rows).baddbmm_(right, joined.mT).unflatten(1, (batch, nodes))
+        sums = right[:, :, : heads * into + out].sum(1)
+        dn, dm = row_products(rows, right).split((heads * into, (1 + heads) * out), dim=2)
+        return (
+            du,
+            dn.unflatten(2, (heads, into)).transpose(1, 2),
+            sums[:, : heads * into].unflatten(1, (heads, into)),
+            dm.unflatten(2, (1 + heads, out)).transpose(1, 2),
+            sums[:, heads * into :] if has_bias else None,
+        )
+
+
+def _parts(moved: Tensor, heads: int, into: int, out: int) -> tuple[tuple[Tensor, ...], Tensor, tuple[Tensor, ...]]:
+    """Views of [s_1 | … | y₀ | y_1 | …]: each head's s, then y₀, then each head's y."""
+    queries, own, values = moved.split((heads * into, out, heads * out), dim=2)
+    return queries.split(into, dim=2), own, values.split(out, dim=2)
+
+
 def _turned(weights: Tensor, nodes: int, heads: int) -> Tensor:
     """From (node, (node', head)) to (node', (node, head)): the two nodes change places."""
     return weights.unflatten(2, (nodes, heads)).transpose(1, 2).flatten(2)
@@ -72,4 +144,23 @@ def attending_layer(
     b: Float[Tensor, "replicas out"] | None,
 ) -> Float[Tensor, "replicas batch nodes out"]:
     """relu(u·M₀ + b + Σ_h softmax((u·N_h + c_h)·uᵀ)·u·M_h), sample by sample."""
-    return by_hand(_Attending.apply, u, n, c, m, b)
+    most = MOST_ROUNDED if torch.backends.cuda.matmul.fp32_precision == "tf32" else MOST_NODES
+    if u.is_cuda and u.dtype == m.dtype == torch.float32 and u.shape[2] <= most and max(m.shape[2:]) <= WIDEST:
+        from posattn.nn.kernels.attending_rows import attending_rows
+
+        return attending_rows(u, n, c, m, b)
+    return by_hand((_Few if u.shape[2] <= FEW_NODES else _Many).apply, u, n, c, m, b)
+
+
+def attending_node(
+    u: Float[Tensor, "replicas batch nodes into"],
+    n: Float[Tensor, "replicas heads into into"],
+    c: Float[Tensor, "replicas heads into"],
+    m: Float[Tensor, "replicas mixed into out"],
+    b: Float[Tensor, "replicas out"] | None,
+) -> Float[Tensor, "replicas batch out"]:
+    """What `attending_layer` gives for node 0 of every sample: it reads first, and multiplies what it has read."""
+    first, heads = u[:, :, 0], n.shape[1]
+    query = linear(first, beside(n), c.flatten(1)).unflatten(2, (heads, -1))
+    weights = (query @ u.mT).softmax(-1)
+    return linear(torch.cat([first, (weights @ u).flatten(2)], dim=2), m.flatten(1, 2), b).relu()

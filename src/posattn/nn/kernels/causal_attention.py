@@ -18,7 +18,7 @@ from posattn.nn.kernels.tf32 import rounded
 #: Readers that are on the way at once: what one tensor-core product wants.
 READERS = 64
 #: Warps that share a program, and blocks that are on the way: the fastest of 4, 8 and 1, 2, 3 on an H200.
-LAUNCH = {"num_warps": 4, "num_stages": 2}
+LAUNCH = {"num_warps": 4, "num_stages": 1}
 
 
 @triton.jit

@@ -1,4 +1,5 @@
-"""Triton kernels of the expanded positional layer: W = Σ_g A_gᵀ ⊗ M_g in one pass, its gradients in one, and b + ReLU.
+"""Triton kernels of the expanded positional layer: W = Σ_g A_gᵀ ⊗ M_g in one pass, its gradients in one, and
+the ReLU, forward with its bias and backward with its sums.
 
 W is (nodes·into) × (nodes·out), n² blocks of into × out; block (j, i) is Σ_g A_g[i, j]·M_g.
 """
@@ -11,6 +12,8 @@ from torch import Tensor
 
 #: Rows of M that one program of the backward pass sums up.
 ROWS = 16
+#: Samples whose gradients one program of `relu_slope` sums up.
+SPAN = 128
 
 
 @triton.jit
@@ -59,24 +62,60 @@ def _collect(
 
 
 @triton.jit
-def _bias_relu(z_pointer, bias_pointer, columns, total, BLOCK: tl.constexpr):
+def _bias_relu(z_pointer, bias_pointer, out, total, BLOCK: tl.constexpr):
     replica = tl.program_id(1).to(tl.int64)
     at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     inside = at < total
-    bias = tl.load(bias_pointer + replica * columns + at % columns, mask=inside)
+    bias = tl.load(bias_pointer + replica * out + at % out, mask=inside)
     z = tl.load(z_pointer + replica * total + at, mask=inside)
     tl.store(z_pointer + replica * total + at, tl.maximum(z + bias.to(z.dtype), 0.0, tl.PropagateNan.ALL), mask=inside)
 
 
+@triton.jit
+def _relu_slope(
+    dz_pointer, z_pointer, g_pointer, sums_pointer, rows, columns,
+    SPAN: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
+):  # fmt: skip
+    """The gradient before a ReLU, for some columns and a span of rows, and its sum over these rows."""
+    replica = tl.program_id(2).to(tl.int64)
+    column = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
+    own = replica * rows * columns
+    total = tl.zeros((ROWS, COLUMNS), tl.float32)
+    for start in range(0, SPAN, ROWS):
+        row = tl.program_id(1) * SPAN + start + tl.arange(0, ROWS)
+        inside = (row[:, None] < rows) & (column[None, :] < columns)
+        at = own + row[:, None] * columns + column[None, :]
+        z = tl.load(z_pointer + at, mask=inside, other=0.0)
+        g = tl.where(z > 0, tl.load(dz_pointer + at, mask=inside, other=0.0), 0.0)
+        tl.store(g_pointer + at, g, mask=inside)
+        total += g.to(tl.float32)
+    to = (replica * tl.num_programs(1) + tl.program_id(1)) * columns + column
+    tl.store(sums_pointer + to, tl.sum(total, axis=0), mask=column < columns)
+
+
 def bias_relu_(
-    z: Float[Tensor, "replicas batch columns"], bias: Float[Tensor, "replicas columns"]
+    z: Float[Tensor, "replicas batch columns"], bias: Float[Tensor, "replicas out"]
 ) -> Float[Tensor, "replicas batch columns"]:
-    """relu(z + bias) in the place of z: one pass instead of three."""
+    """relu(z + bias) in the place of z, the bias repeated over the columns: one pass instead of three."""
     replicas, batch, columns = z.shape
     block = 2048
     grid = (triton.cdiv(batch * columns, block), replicas)
-    _bias_relu[grid](z, bias.contiguous(), columns, batch * columns, BLOCK=block, num_warps=4)
+    _bias_relu[grid](z, bias.contiguous(), bias.shape[1], batch * columns, BLOCK=block, num_warps=4)
     return z
+
+
+def relu_slope(
+    dz: Float[Tensor, "replicas batch columns"], z: Float[Tensor, "replicas batch columns"]
+) -> tuple[Float[Tensor, "replicas batch columns"], Float[Tensor, "replicas columns"]]:
+    """The gradient of what went into z = relu(…), and its sum over the batch in float32: one pass instead of two."""
+    replicas, batch, columns = z.shape
+    g = torch.empty_like(z, memory_format=torch.contiguous_format)
+    parts = triton.cdiv(batch, SPAN)
+    sums = z.new_empty(replicas, parts, columns, dtype=torch.float32)
+    _relu_slope[(triton.cdiv(columns, 128), parts, replicas)](
+        dz.contiguous(), z.contiguous(), g, sums, batch, columns, SPAN=SPAN, ROWS=16, COLUMNS=128, num_warps=4
+    )
+    return g, sums.sum(1)
 
 
 def expand(

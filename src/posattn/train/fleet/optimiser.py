@@ -24,7 +24,7 @@ class Update:
         grad = self.parameters.grad
         if self.parameters.masked:
             grad.mul_(self.parameters.learned)
-        norm = grad.square().sum(1).sqrt()
+        norm = torch.linalg.vector_norm(grad, dim=1)
         if self.optimiser.clip is not None:
             grad.mul_((self.optimiser.clip / (norm + 1e-6)).clamp(max=1).unsqueeze(1))
         return norm.isfinite()
@@ -32,6 +32,17 @@ class Update:
     def apply(self, step: Int[Tensor, ""], rate: Float[Tensor, " replicas"], alive: Bool[Tensor, " replicas"]) -> None:
         """Change the weights of the replicas that are alive; the others stay as they are."""
         o, grad, values = self.optimiser, self.parameters.grad, self.parameters.values
+        count = (step + 1).double()  # 1 − β₂ᵗ is small at first, and float32 would keep few of its digits
+        if o.name != "sgd" and values.is_cuda and values.dtype == torch.float32:
+            from posattn.nn.kernels.adam import adam_
+
+            shrunk = torch.stack([1 - beta**count for beta in o.betas]).to(values.dtype)
+            adam_(
+                values, grad, self.state["first"], self.state["second"], rate=rate.contiguous(), alive=alive,
+                shrunk=shrunk, betas=o.betas, eps=o.eps, decayed=self.decayed, decay=o.weight_decay,
+                decoupled=o.name == "adamw",
+            )  # fmt: skip
+            return
         # A dead replica's gradient may be NaN, and NaN times 0 is NaN: it is replaced, not scaled.
         grad.copy_(torch.where(alive.unsqueeze(1), grad, 0.0))
         rate = (rate * alive).unsqueeze(1)
@@ -46,6 +57,5 @@ class Update:
         beta1, beta2 = o.betas
         first = self.state["first"].lerp_(grad, 1 - beta1)
         second = self.state["second"].mul_(beta2).addcmul_(grad, grad, value=1 - beta2)
-        count = (step + 1).double()  # 1 − β₂ᵗ is small at first, and float32 would keep few of its digits
         scale = rate / (1 - beta1**count).to(values.dtype)
         values.addcdiv_(first * -scale, (second / (1 - beta2**count).to(values.dtype)).sqrt_().add_(o.eps))

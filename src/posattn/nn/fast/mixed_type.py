@@ -1,0 +1,63 @@
+"""The mixed-type pair in fleets: folded as the models for numbers, and the last layer for node 0 alone.
+
+The answer is read at node 0. So of 99 nodes the last layer needs the state of one, and what that one reads: a third of
+the work of three layers is not done at all.
+"""
+
+from collections.abc import Callable
+from functools import partial
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from posattn.nn.fast import layer_by_layer
+from posattn.nn.fast.folding import fold, folded_decoder, middle_maps
+from posattn.nn.fast.positional import attention
+from posattn.nn.fast.positional_layer import mixed_layer, moved, with_identity
+from posattn.nn.fast.products import linear
+from posattn.nn.fast.standard import fold_logits
+from posattn.nn.fast.standard_layer import attending_layer, attending_node
+from posattn.nn.initial_weights import Params
+from posattn.nn.mixed_type import Mixed, MixedPositional, MixedStandard
+
+
+def form(sizes: Mixed, *, device: torch.device, precision: str) -> Callable[..., Tensor]:
+    """Layer by layer where the matrices of the logits do not multiply, or every product is to be rounded."""
+    if precision == "bf16" or (isinstance(sizes, MixedStandard) and sizes.rotary):
+        return layer_by_layer.form(sizes, device=device, precision=precision)
+    return partial(standard if isinstance(sizes, MixedStandard) else positional, sizes)
+
+
+def positional(
+    sizes: MixedPositional,
+    p: Params,
+    characters: Int[Tensor, "replicas batch characters"],
+    numbers: Float[Tensor, "replicas batch numbers"],
+) -> Float[Tensor, "replicas batch out_dim"]:
+    """Attention sees positions: one matrix for the nodes of all samples, which lie side by side."""
+    mixing = [*with_identity(attention(sizes, p, sizes.length)).unbind(1)]
+    mixing[-1] = mixing[-1][:, :, :1]
+    state = layer_by_layer.embedded(sizes, p, characters, numbers).permute(0, 2, 3, 1).contiguous()
+    for index, layer in enumerate(fold(p, sizes.heads, embedded=True)):
+        state = mixed_layer(state, mixing[index], *layer)
+        for weight, bias in middle_maps(p, index):
+            state = moved(state, weight, bias).relu()
+    return moved(state, *folded_decoder(p)).squeeze(1).mT
+
+
+def standard(
+    sizes: MixedStandard,
+    p: Params,
+    characters: Int[Tensor, "replicas batch characters"],
+    numbers: Float[Tensor, "replicas batch numbers"],
+) -> Float[Tensor, "replicas batch out_dim"]:
+    """Attention sees values, which start with their position's embedding."""
+    state = layer_by_layer.embedded(sizes, p, characters, numbers) + p["position_embedding"].unsqueeze(1)
+    folded = zip(fold(p, sizes.heads, embedded=True), fold_logits(p, sizes.heads, embedded=True), strict=True)
+    for index, (layer, logits) in enumerate(folded):
+        layer_of = attending_node if index == sizes.depth - 1 else attending_layer
+        state = layer_of(state, *logits, *layer)
+        for weight, bias in middle_maps(p, index):
+            state = linear(state, weight, bias).relu()
+    return linear(state, *folded_decoder(p))
