@@ -4,15 +4,16 @@
     python benchmarks/steps.py rotary mixed        rows whose name has one of these words in it
     python benchmarks/steps.py --kernels 12        and the kernels that take longest
 
-Fleets of the studies' own trials, as their paper presets train them, and of the models of `posattn bench`: milliseconds of
-a step for each replica, and the share of each kernel in it (from PyTorch's profiler, over replayed steps).
+Fleets of the studies' own trials, as their paper presets train them, and of the models of `posattn bench`: milliseconds
+of a step for each replica, and the share of each kernel in it (from PyTorch's profiler, over replayed steps).
 """
 
 import argparse
 import dataclasses
 import statistics
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 
 import torch
 
@@ -35,14 +36,15 @@ def of_study(name: str, task: str, arm: str, x: float | None, seeds: int) -> lis
     return [dataclasses.replace(trial, data=data, seed=seed) for seed in range(seeds)]
 
 
-def rows() -> Iterator[tuple[str, int, object]]:
+def rows() -> Iterator[tuple[str, int, Callable[[], Callable[[], object]]]]:
     """Name, replicas, and what makes the steps."""
     for precision, size in (("tf32", 100), ("float32", 100), ("float32", 15)):
         for name in ("positional", "standard"):
-            made = lambda name=name, size=size, precision=precision: fleet_step(
-                MODELS[name], size, 1000, torch.device("cuda"), precision
+            yield (
+                f"{name}, {precision}",
+                size,
+                partial(fleet_step, MODELS[name], size, 1000, torch.device("cuda"), precision),
             )
-            yield f"{name}, {precision}", size, made
     for name, task, arm, x, seeds in (
         ("rotary", "sum", "rotary, input X‖P", None, 15),
         ("mixed-type", "mixed-min", "positional", None, 6),
@@ -57,16 +59,16 @@ def rows() -> Iterator[tuple[str, int, object]]:
         trials = of_study(name, task, arm, x, seeds)
         precision = trials[0].precision
         label = f"{name}, {arm}, {precision}" if x is None else f"{name} {x:g}, {arm}, {precision}"
-        yield label, seeds, lambda trials=trials: stepping(trials)
+        yield label, seeds, partial(stepping, trials)
 
 
-def stepping(trials: list[Trial]) -> object:
+def stepping(trials: list[Trial]) -> Callable[[], object]:
     """A function that takes one step."""
     steps = Fleet(trials, device="cuda").run()
     return lambda: next(steps)
 
 
-def milliseconds(step) -> float:
+def milliseconds(step: Callable[[], object]) -> float:
     """The median over blocks of steps, after one."""
 
     def block() -> float:
@@ -81,7 +83,7 @@ def milliseconds(step) -> float:
     return statistics.median(block() for _ in range(BLOCKS))
 
 
-def kernels(step, most: int) -> list[str]:
+def kernels(step: Callable[[], object], most: int) -> list[str]:
     """The kernels of a step that take longest: milliseconds, calls and name."""
     from torch.profiler import ProfilerActivity, profile
 

@@ -51,8 +51,9 @@ MODELS: list[tuple[Architecture, str]] = [
     (Standard(rotary=True), "numeric"),
     (Hybrid(), "numeric"),
     (RandomPlaces(), "numeric"),
-    (MixedPositional(), "mixed"),
-    (MixedStandard(), "mixed"),
+    (MixedPositional(), "positional"),
+    (MixedStandard(), "standard"),
+    (MixedStandard(rotary=True), "mixed"),
     (GPTArchitecture(), "joined"),
     (GPTArchitecture(positional=True), "joined"),
     (Selector(encoding="one-hot"), "split"),
@@ -68,7 +69,8 @@ EVERY_MODEL = pytest.mark.parametrize(("model", "usual"), MODELS, ids=lambda val
 def test_full_precision_is_computed_by_ordinary_operations_everywhere(
     model: Architecture, usual: str, device: torch.device, precision: str
 ) -> None:
-    assert chosen(model, device, precision) == (usual, None)
+    kernels = model == Standard(rotary=True) and (device, precision) == (CUDA, "float32")
+    assert chosen(model, device, precision) == ("turned" if kernels else usual, None)
 
 
 @EVERY_MODEL
@@ -81,8 +83,13 @@ def test_cpu_has_no_tensor_cores_to_feed(model: Architecture, usual: str) -> Non
 def test_tensor_cores_get_the_form_that_feeds_them(precision: str, dtype: torch.dtype | None) -> None:
     for positional in (Positional(), Positional(bias=False), Positional(mlp_layers=3), Positional(constants="one-hot")):
         assert chosen(positional, CUDA, precision) == ("expanded", dtype)
-    for standard in (Standard(), Standard(bias=False), Standard(append_encoding=False), Standard(heads=1)):
-        assert chosen(standard, CUDA, precision) == ("fused", dtype)
+
+
+def test_a_standard_model_is_folded_but_for_bfloat16() -> None:
+    """Its kernels are chosen layer by layer, and there is none for sixteen bits."""
+    for standard in (Standard(), Standard(bias=False), Standard(length=64), Standard(mlp_layers=3)):
+        assert chosen(standard, CUDA, "tf32") == ("folded", None)
+        assert chosen(standard, CUDA, "bf16") == ("half", None)
 
 
 @pytest.mark.parametrize(
@@ -91,34 +98,33 @@ def test_tensor_cores_get_the_form_that_feeds_them(precision: str, dtype: torch.
         (Positional(length=23), Positional(length=24)),  # W has n/(1 + H) times the arithmetic: up to 8 times
         (Positional(length=23, scratchpad=1), Positional(length=23, scratchpad=2)),
         (Positional(length=31, heads=4, scratchpad=0), Positional(length=41, heads=4, scratchpad=0)),
-        (Standard(hidden_dim=64), Standard(hidden_dim=65)),
-        (Standard(in_dim=55), Standard(in_dim=56)),
-        (Standard(constants="sinusoidal", constants_dim=54), Standard(constants="sinusoidal", constants_dim=56)),
-        (Standard(mlp_layers=2), Standard(mlp_layers=3)),
-        (Standard(), Standard(rotary=True)),
     ],
     ids=repr,
 )
-def test_what_does_not_fit_the_kernels_takes_the_usual_way(fits: Architecture, does_not: Architecture) -> None:
+def test_what_would_be_too_much_arithmetic_expanded_takes_the_usual_way(
+    fits: Architecture, does_not: Architecture
+) -> None:
     for precision in ("tf32", "bf16"):
-        assert chosen(fits, CUDA, precision)[0] in ("expanded", "fused")
+        assert chosen(fits, CUDA, precision)[0] == "expanded"
         assert chosen(does_not, CUDA, precision) == chosen(does_not, CPU, precision)
 
 
 @pytest.mark.parametrize(
-    ("fits", "does_not", "precision", "otherwise"),
+    ("fits", "does_not"),
     [
-        (Standard(length=62), Standard(length=63), "tf32", "folded"),  # [x ‖ P]: 64 and 65 wide
-        (Standard(length=63, append_encoding=False), Standard(length=64, append_encoding=False), "tf32", "folded"),
-        (Standard(length=31), Standard(length=32), "bf16", "half"),
+        (Standard(rotary=True, length=31), Standard(rotary=True, length=32)),
+        (Standard(rotary=True, hidden_dim=128), Standard(rotary=True, hidden_dim=129)),
+        (Standard(rotary=True, embed_dim=128), Standard(rotary=True, embed_dim=130)),
+        (Standard(rotary=True, in_dim=119), Standard(rotary=True, in_dim=120)),  # [x ‖ P]: nine more
     ],
     ids=repr,
 )
-def test_how_many_nodes_the_fused_kernel_takes_depends_on_its_bits(
-    fits: Standard, does_not: Standard, precision: str, otherwise: str
-) -> None:
-    assert chosen(fits, CUDA, precision)[0] == "fused"
-    assert chosen(does_not, CUDA, precision) == (otherwise, None)
+def test_a_rotary_model_takes_its_kernels_where_it_fits(fits: Standard, does_not: Standard) -> None:
+    for precision in ("float32", "tf32"):
+        assert chosen(fits, CUDA, precision) == ("turned", None)
+        assert chosen(does_not, CUDA, precision) == ("numeric", None)
+    assert chosen(fits, CUDA, "float64") == chosen(fits, CPU, "float32") == ("numeric", None)
+    assert chosen(fits, CUDA, "bf16") == ("half", None)
 
 
 @pytest.mark.parametrize("positional", [False, True])

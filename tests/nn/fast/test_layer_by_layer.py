@@ -55,7 +55,7 @@ def form_of(sizes: Any) -> Any:
 
 def test_there_is_a_case_of_every_architecture_that_goes_this_way() -> None:
     assert {cls.describes for cls, _ in KINDS.values()} >= set(layer_by_layer.ARCHITECTURES)
-    for kind in KINDS:
+    for kind in KINDS.keys() - {"mixed positional", "mixed standard"}:  # these are folded, but for bfloat16
         found: Any = choose.fast_form(fleet(kind)[0].architecture, device=torch.device("cpu"), precision="float64")
         assert found.func in (layer_by_layer.numeric, layer_by_layer.mixed)
 

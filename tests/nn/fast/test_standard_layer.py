@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from posattn.errors import PosattnError
-from posattn.nn.fast.standard_layer import attending_layer
+from posattn.nn.fast.standard_layer import FEW_NODES, attending_layer, attending_node
 
 from . import layers
 from .layers import numbers
@@ -36,6 +36,10 @@ SIZES = [
     Sizes(replicas=2, batch=5, nodes=7, into=1, heads=3, out=11),
     Sizes(replicas=2, batch=5, nodes=7, into=11, heads=3, out=1),
     Sizes(replicas=1, batch=1, nodes=1, into=1, heads=1, out=2),
+    Sizes(replicas=2, batch=3, nodes=FEW_NODES, into=5, heads=2, out=7),
+    Sizes(replicas=2, batch=3, nodes=FEW_NODES + 1, into=5, heads=2, out=7),  # from here on nodes are many
+    Sizes(replicas=3, batch=5, nodes=37, into=7, heads=1, out=2),
+    Sizes(replicas=1, batch=1, nodes=19, into=1, heads=3, out=5),
 ]
 PRIMES = SIZES[0]
 EVERY_SIZE = pytest.mark.parametrize("sizes", SIZES, ids=str)
@@ -83,6 +87,15 @@ def test_what_needs_no_gradient_gets_none_and_changes_no_other(bias: bool, const
     expected = layers.traced(layers.attending, inputs, weighing, constant=constant)
     found = layers.traced(attending_layer, inputs, weighing, constant=constant)
     assert max(layers.errors(found, expected)) < EXACT
+
+
+@EVERY_SIZE
+@WITH_AND_WITHOUT_BIAS
+def test_what_node_0_reads_is_its_part_of_the_layer(sizes: Sizes, bias: bool) -> None:
+    inputs, weighing = inputs_of(sizes, bias=bias), weighing_of(sizes)[:, :, 0]
+    expected = layers.traced(lambda *given: layers.attending(*given)[:, :, 0], inputs, weighing)
+    if expected.value.any():
+        assert max(layers.errors(layers.traced(attending_node, inputs, weighing), expected)) < EXACT
 
 
 @EVERY_SIZE

@@ -100,10 +100,10 @@ def rounding() -> Iterator[None]:
 
 
 def attending(device: str) -> Iterator[Line]:
-    """`attending_rows` and `turning_rows`: samples that fill a tile, that leave rows over, and that need several tiles."""
+    """`attending_rows` and `turning_rows`: samples that fill a tile, leave rows over, and need several tiles."""
     from posattn.nn.kernels.attending_rows import attending_rows, turning_rows
 
-    # replicas, batch, nodes, into, heads, out: a tile of 32 rows holds as many whole samples as fit
+    # replicas, batch, nodes, into, heads, out: a tile of 16 or 32 rows holds as many whole samples as fit
     sizes = [
         (2, 17, 9, 10, 2, 64),  # the paper's first layer
         (3, 5, 11, 13, 2, 7),  # distinct primes
@@ -149,7 +149,9 @@ def attending(device: str) -> Iterator[Line]:
         pairs = torch.view_as_complex(x.unflatten(-1, (-1, 2)).contiguous())
         return torch.view_as_real(pairs * torch.polar(torch.ones_like(angle), angle)).flatten(-2)
 
-    def turning_sum(heads: int, u: Tensor, q: Tensor, qb: Tensor, k: Tensor, kb: Tensor, m: Tensor, b: Tensor) -> Tensor:
+    def turning_sum(
+        heads: int, u: Tensor, q: Tensor, qb: Tensor, k: Tensor, kb: Tensor, m: Tensor, b: Tensor
+    ) -> Tensor:
         query, key = (
             turned((torch.einsum("rsik,rkl->rsil", u, w) + v[:, None, None]).unflatten(3, (heads, -1)).transpose(2, 3))
             for w, v in ((q, qb), (k, kb))
@@ -159,7 +161,12 @@ def attending(device: str) -> Iterator[Line]:
         return z + b[:, None, None, :]
 
     # replicas, batch, nodes, into, heads, width of a query, out
-    for turning in [(2, 17, 9, 10, 2, 6, 11), (1, 5, 9, 64, 2, 64, 64), (3, 5, 11, 13, 3, 2, 7), (2, 37, 1, 5, 1, 4, 3)]:
+    for turning in [
+        (2, 17, 9, 10, 2, 6, 11),
+        (1, 5, 9, 64, 2, 64, 64),
+        (3, 5, 11, 13, 3, 2, 7),
+        (2, 37, 1, 5, 1, 4, 3),
+    ]:
         r, s, n, k, h, w, f = turning
         angle = torch.arange(n)[:, None] * 10_000.0 ** (-torch.arange(0, w, 2).double() / w)
         sine = torch.stack([-angle.sin(), angle.sin()], dim=-1).flatten(1)
@@ -169,8 +176,9 @@ def attending(device: str) -> Iterator[Line]:
             scales=[1.0, *[(k * w) ** -0.5, w**-0.5] * 2, k**-0.5, 1.0],
         )  # fmt: skip
 
-        def fast(*given: Tensor, turns: Tensor = turns) -> Tensor:
-            return turning_rows(*given, turns)
+        def fast(*given: Any, turns: Tensor = turns) -> Tensor:
+            u, q, qb, k, kb, m, b = given
+            return turning_rows(u, q, qb, k, kb, m, b, turns)
 
         yield from compared(f"turning {turning}", fast, partial(turning_sum, h), inputs, FLOAT32)
     yield from not_a_number(device)
@@ -242,13 +250,12 @@ def trespassing(device: str) -> Iterator[Line]:
     total, k, f, n = 72, 16, 8, 9
     width, own = k + 2 * f, [False] * 27 + [True] * 45
     u, moved, shift, dz = drawn(device, (total, k), (total, width), (k + f,), (total, f))
-    sizes = {"HEADS": 1, "NODES": n, "TURNED": False, "PRECISION": "tf32x3", "ROWS": 32, "WIDE": k, "OUT": 16}
+    sizes: dict[str, Any] = {"total": total, "into": k, "wide": k, "out": f, "width": width, "HEADS": 1, "NODES": n}
+    sizes |= {"TURNED": False, "PRECISION": "tf32x3", "ROWS": 32, "WIDE": k, "OUT": 16}
     z, right, du = (torch.full((total, columns), torch.nan, device=device) for columns in (f, width, k))
-    kernels._forward[(1, 1)](u, moved, shift, u, z, total, k, k, f, width, **sizes)
+    kernels._forward[(1, 1)](u, moved, shift, u, z, **sizes)
     sums = torch.zeros(1, k + f, device=device)
-    kernels._backward[(1, 1)](
-        u, moved, shift, u, z.nan_to_num(), dz, right, du, sums, total, k, k, f, width, **sizes
-    )
+    kernels._backward[(1, 1)](u, moved, shift, u, z.nan_to_num(), dz, right, du, sums, **sizes)
     for name, written in (("z", z), ("right", right), ("du", du)):
         yield Line("one tile alone", f"{name}: its own rows", float(written.isnan().any(1).tolist() != own), 0.0)
 

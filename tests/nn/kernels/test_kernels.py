@@ -30,7 +30,18 @@ def measured(kernels: str, device: str) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("device", ["cpu", "cuda"] if torch.cuda.is_available() else ["cpu"])
 @pytest.mark.parametrize(
-    ("kernels", "least"), [("fused", 90), ("wide", 60), ("expand", 30), ("signed", 80), ("gpt", 100), ("noise", 20)]
+    ("kernels", "least"),
+    [
+        ("attending", 160),
+        ("exact", 15),
+        ("wide", 70),
+        ("expand", 45),
+        ("decoder", 50),
+        ("adam", 20),
+        ("signed", 80),
+        ("gpt", 100),
+        ("noise", 20),
+    ],
 )
 def test_kernels_equal_their_formulas_in_values_and_gradients(kernels: str, least: int, device: str) -> None:
     lines = measured(kernels, device)

@@ -59,7 +59,10 @@ def product_backward(a: Tensor, y: Tensor, z: Tensor, dz: Tensor) -> tuple[Tenso
 
 
 def _gram(x: Tensor, y: Tensor) -> Tensor:
-    """x·yᵀ. Of few long sums, cuBLAS gives each to a small part of a GPU: in pieces, replica by replica, all has work."""
+    """x·yᵀ.
+
+    Of few long sums, cuBLAS gives each to a small part of a GPU: in pieces, replica by replica, all of it has work.
+    """
     columns = x.shape[2]
     if not x.is_cuda or columns % PIECE or x.shape[0] > BUSY // 8:
         return torch.bmm(x, y.mT)

@@ -43,7 +43,7 @@ def decoded(
     weight: Float[Tensor, "replicas into out"],
     bias: Float[Tensor, "replicas out"] | None,
 ) -> Float[Tensor, "replicas *nodes out"]:
-    """x·W + b where a state becomes an answer: often one number, for which cuBLAS takes four times as long as it must."""
+    """x·W + b where a state becomes an answer: often one number, for which cuBLAS takes four times what it must."""
     if x.is_cuda and x.dtype == torch.float32 and weight.shape[2] == 1 and weight.shape[1] <= WIDEST_DECODED:
         from posattn.nn.kernels.decoder import one_number
 

@@ -17,6 +17,7 @@ from posattn.nn.initial_weights import Params
 from posattn.nn.rotary import turning
 from posattn.nn.standard import Standard
 
+
 def form(sizes: Standard, *, device: torch.device, precision: str) -> Callable[..., Tensor] | None:
     """A rotary model goes layer by layer where there are no kernels: W_Q and W_K cannot be multiplied."""
     if sizes.rotary:

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from posattn.nn.fast.products import beside, by_hand, linear, only_once, row_products
 
-#: Most nodes that the kernels of `posattn.nn.kernels.attending_rows` take, in float32 and rounded, and the widest state.
+#: Most nodes that the kernels of `posattn.nn.kernels.attending_rows` take, in float32 and rounded; the widest state.
 MOST_NODES, MOST_ROUNDED, WIDEST = 32, 64, 128
 #: Most nodes of samples that have few.
 FEW_NODES = 16
@@ -105,7 +105,7 @@ class _Many(torch.autograd.Function):
         for head in range(heads):
             torch.bmm(weights[:, head].mT, g, out=dvalues[head])
             torch.bmm(g, values[head].mT, out=dweights[:, head])
-        dlogits = torch._softmax_backward_data(dweights, weights, -1, weights.dtype)
+        dlogits = torch.ops.aten._softmax_backward_data(dweights, weights, -1, weights.dtype)
         for head in range(heads):
             torch.bmm(dlogits[:, head], by_sample, out=dqueries[head])
         du = None

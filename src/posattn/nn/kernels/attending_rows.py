@@ -3,12 +3,12 @@
     z = relu(u·M₀ + b + Σ_h softmax((u·N_h + c_h)·uᵀ)·u·M_h)          (see `posattn.nn.fast.standard_layer`)
 
 One product gives [s_1 | … | s_H | y_0 | … | y_H] = u·[N_1 | … | N_H | M₀ | … | M_H] for all nodes. What is left stays
-within a sample. A sample has few nodes (9 at the paper's size), tensor cores want 32 rows: so a tile holds as many whole
-samples as fit, and a mask that is block-diagonal in samples keeps them apart. The backward kernel computes the weights
-again, and writes [ds | g | dy], from which two more products give the gradients of u and of the matrices.
+within a sample. A sample has few nodes (9 at the paper's size), and tensor cores want 16 rows: so a tile holds as many
+whole samples as fit, and a mask that is block-diagonal in samples keeps them apart. The backward kernel computes the
+weights again, and writes [ds | g | dy], from which two more products give the gradients of u and of the matrices.
 
-Kernels that do all products of a layer themselves need so much shared memory that one tile fits on a multiprocessor, and
-took four times as long.
+A kernel that does all products of a layer itself needs so much shared memory that one tile fits on a multiprocessor:
+its backward pass took more than twice as long.
 
 A rotary layer has keys of its own, and turns them and the queries by their node's place:
 [q | k | y] in place of [s | y], and k_h in place of u.
@@ -26,10 +26,13 @@ from posattn.nn.fast.products import beside, only_once, row_products
 from posattn.nn.kernels.exact_products import exact_product
 from posattn.nn.kernels.tf32 import rounded
 
-#: Rows of a tile, the fewest that hold a sample's nodes, and the warps that share it: the fastest of five on an H200,
-#: by precision. From three TF32 parts, larger tiles are slower than the products of `posattn.nn.fast.standard_layer`.
-FORWARD: dict[str, dict[int, int]] = {"tf32": {16: 1, 32: 4, 64: 4}, "tf32x3": {32: 2}}
-BACKWARD: dict[str, dict[int, int]] = {"tf32": {32: 2, 64: 4}, "tf32x3": {32: 4}}
+#: Warps that share a tile, by precision and by the tile's rows: the fastest of five on an H200. From three TF32 parts,
+#: tiles for more than 32 nodes are slower than the products of `posattn.nn.fast.standard_layer`.
+FORWARD: dict[str, dict[int, int]] = {"tf32": {16: 1, 32: 4, 64: 4}, "tf32x3": {16: 1, 32: 2}}
+BACKWARD: dict[str, dict[int, int]] = {"tf32": {16: 1, 32: 2, 64: 4}, "tf32x3": {16: 1, 32: 4}}
+#: By how much more of its rows a tile of three TF32 parts must use to be taken instead of a smaller one (one sample of
+#: nine nodes uses 9 rows of 16, three use 27 of 32). What is rounded or turned is faster in the smallest.
+WORTH = 1.3
 #: Least width of a state for which products from three TF32 parts pay.
 DEEP = 32
 
@@ -50,13 +53,12 @@ def _dot(x, y, PRECISION: tl.constexpr):
     """A product of float32: by three TF32 parts of each number, or rounded to TF32."""
     if PRECISION == "tf32":
         return tl.dot(rounded(x, True), rounded(y, True), input_precision="tf32")
-    else:
-        return tl.dot(x, y, input_precision=PRECISION)
+    return tl.dot(x, y, input_precision=PRECISION)
 
 
 @triton.jit
 def _weights(query, key, together, PRECISION: tl.constexpr):
-    """softmax over the nodes of one's own sample; a row that does not exist gets something finite, which nobody reads."""
+    """softmax over the nodes of one's own sample; a row that does not exist gets something finite, read by nobody."""
     logits = tl.where(together, _dot(query, tl.trans(key), PRECISION), -1.0e30)
     weights = tl.exp(logits - tl.max(logits, axis=1)[:, None])
     weights = tl.where(together, weights, 0.0)
@@ -222,9 +224,12 @@ class _Sizes(NamedTuple):
 
     def launched(self, launch: dict[str, dict[int, int]]) -> tuple[int, dict[str, Any]]:
         """How many tiles there are, and the constants with what a tile is."""
-        nodes, warps = self.constants["NODES"], launch[self.constants["PRECISION"]]
-        rows = min(size for size in warps if size >= nodes)
-        how = {"ROWS": rows, "num_warps": warps[rows], "num_stages": 1}
+        nodes, precision = self.constants["NODES"], self.constants["PRECISION"]
+        shares = {rows: rows // nodes * nodes / rows for rows in launch[precision] if rows >= nodes}
+        rows = min(shares)
+        if precision == "tf32x3" and not self.constants["TURNED"]:
+            rows = next((larger for larger in shares if shares[larger] > WORTH * shares[rows]), rows)
+        how = {"ROWS": rows, "num_warps": launch[precision][rows], "num_stages": 1}
         return triton.cdiv(self.total, rows // nodes * nodes), self.constants | how
 
 

@@ -1,7 +1,7 @@
 """Float32 products of many rows with a small matrix on tensor cores: x·wᵀ from three TF32 parts of each number.
 
-The relative error is about 1.3e-7, that of cuBLAS, which multiplies float32 on ordinary cores, about 7e-8. It pays where
-the numbers that are multiplied and added up lie side by side in both factors, as tensor cores want TF32.
+The relative error is about 1.3e-7; that of cuBLAS, which multiplies float32 on ordinary cores, is about 7e-8. It pays
+where the numbers that are multiplied and added up lie side by side in both factors, as tensor cores want TF32.
 """
 
 import triton
@@ -30,7 +30,9 @@ def _product(
         k = start + tl.arange(0, DEPTH)
         inside = k[None, :] < depth
         x = tl.load(x_pointer + row[:, None] * depth + k[None, :], mask=(row[:, None] < rows) & inside, other=0.0)
-        w = tl.load(w_pointer + column[:, None] * depth + k[None, :], mask=(column[:, None] < columns) & inside, other=0.0)
+        w = tl.load(
+            w_pointer + column[:, None] * depth + k[None, :], mask=(column[:, None] < columns) & inside, other=0.0
+        )
         total += tl.dot(x, tl.trans(w), input_precision="tf32x3")
     at = replica * rows * columns + row[:, None] * columns + column[None, :]
     real = (row[:, None] < rows) & (column[None, :] < columns)
@@ -49,7 +51,5 @@ def exact_product(
     (replicas, rows, depth), columns = x.shape, w.shape[1]
     y = x.new_empty(replicas, rows, columns) if add_to is None else add_to
     grid = (triton.cdiv(rows, BLOCK["ROWS"]) * triton.cdiv(columns, BLOCK["COLUMNS"]), replicas)
-    _product[grid](
-        x.contiguous(), w.contiguous(), y, rows, columns, depth, ADD=add_to is not None, **BLOCK, **LAUNCH
-    )
+    _product[grid](x.contiguous(), w.contiguous(), y, rows, columns, depth, ADD=add_to is not None, **BLOCK, **LAUNCH)
     return y
