@@ -37,8 +37,10 @@ def serve(
         port = whole("port", port, least=1, most=65_535)
     jobs = Jobs()
     threading.Thread(target=jobs.warm_up, daemon=True).start()  # torch is imported while Gradio is
-    temporary = tempfile.TemporaryDirectory(prefix="posattn-lab-", ignore_cleanup_errors=True)
-    with _terminable() as asked, temporary as folder:
+    with (
+        _terminable() as asked,  # before there is a folder to clear
+        tempfile.TemporaryDirectory(prefix="posattn-lab-", ignore_cleanup_errors=True) as folder,
+    ):
         os.environ |= SETTINGS | {"GRADIO_TEMP_DIR": folder}
         try:
             from gradio.themes import Base
