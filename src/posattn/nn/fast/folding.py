@@ -10,7 +10,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from posattn.nn.fast.products import linear
 from posattn.nn.initial_weights import Params
+
+#: Widest state that the kernel of `posattn.nn.kernels.decoder` takes.
+WIDEST_DECODED = 256
 
 
 def middle_maps(p: Params, index: int) -> list[tuple[Tensor, Tensor | None]]:
@@ -36,18 +40,20 @@ class FoldedLayer(NamedTuple):
     bias: Float[Tensor, "replicas hidden"] | None
 
 
-def entries(p: Params, *, embedded: bool = False) -> list[Entry | None]:
-    """Of the first layer, then of all others at once. An `embedded` input is the first state itself: None."""
-    first = None if embedded else Entry(p["encoder_weight"].unsqueeze(1), _row(p, "encoder_bias"))
-    if p["mlp_out_weight"].shape[1] == 1:
-        return [first]
+def entries(p: Params, *, embedded: bool = False) -> tuple[list[Entry | None], list[int]]:
+    """Of the first layer, then of all others at once, and how many layers each stands for.
+
+    An `embedded` input is the first state itself: None.
+    """
+    first = None
+    if not embedded:
+        bias = p["encoder_bias"][:, None, None] if "encoder_bias" in p else None
+        first = Entry(p["encoder_weight"].unsqueeze(1), bias)
+    others = p["mlp_out_weight"].shape[1] - 1
+    if not others:
+        return [first], [1]
     bias = p["mlp_out_bias"][:, :-1].unsqueeze(2) if "mlp_out_bias" in p else None
-    return [first, Entry(p["mlp_out_weight"][:, :-1], bias)]
-
-
-def first_and_others(stack: Float[Tensor, "replicas layers *rest"]) -> tuple[Tensor, ...]:
-    """What the layers of each of the `entries` have of a stack."""
-    return stack.split((1, stack.shape[1] - 1), dim=1) if stack.shape[1] > 1 else (stack,)
+    return [first, Entry(p["mlp_out_weight"][:, :-1], bias)], [1, others]
 
 
 def fold(p: Params, heads: int, *, embedded: bool = False) -> list[FoldedLayer]:
@@ -62,12 +68,13 @@ def fold(p: Params, heads: int, *, embedded: bool = False) -> list[FoldedLayer]:
     out = p["output_weight"] @ lower
     per_head = p["value_weight"].unflatten(3, (heads, -1)).transpose(2, 3) @ out.unflatten(2, (heads, -1))
     own = torch.cat([upper, *per_head.unbind(2)], dim=3)  # [T₀ | T_1 | …]: (replicas, layers, embed, mixed·hidden)
-    bias: list[Tensor | None] = [None, None]
+    before, counts = entries(p, embedded=embedded)
+    bias: list[Tensor | None] = [None] * len(counts)
     if "mlp_in_bias" in p:
         read = p["value_bias"].unsqueeze(2) @ out + p["output_bias"].unsqueeze(2) @ lower
-        bias = [*first_and_others(p["mlp_in_bias"] + read.squeeze(2))]
+        bias = [*(p["mlp_in_bias"] + read.squeeze(2)).split(counts, dim=1)]
     folded = []
-    for entry, maps, shift in zip(entries(p, embedded=embedded), first_and_others(own), bias, strict=False):
+    for entry, maps, shift in zip(before, own.split(counts, dim=1), bias, strict=True):
         columns = maps if entry is None else entry.weight @ maps
         if entry is not None and entry.bias is not None and shift is not None:
             shift = shift + (entry.bias @ maps).unflatten(3, (-1, hidden)).sum(3).squeeze(2)
@@ -77,6 +84,17 @@ def fold(p: Params, heads: int, *, embedded: bool = False) -> list[FoldedLayer]:
     return folded
 
 
+def decoded(p: Params, state: Float[Tensor, "replicas *nodes hidden"]) -> Float[Tensor, "replicas *nodes out_dim"]:
+    """The answers, from what the last ReLU gave: often one number a node, which cuBLAS takes four times as long for."""
+    weight, bias = folded_decoder(p)
+    fits = weight.shape[1] <= WIDEST_DECODED and weight.shape[2] == 1
+    if state.is_cuda and state.dtype == weight.dtype == torch.float32 and fits:
+        from posattn.nn.kernels.decoder import one_number
+
+        return one_number(state, weight, bias)
+    return linear(state, weight, bias)
+
+
 def folded_decoder(p: Params) -> tuple[Tensor, Tensor | None]:
     """The last MLP's last map and the decoder as one linear map."""
     weight = p["mlp_out_weight"][:, -1] @ p["decoder_weight"]
@@ -84,7 +102,3 @@ def folded_decoder(p: Params) -> tuple[Tensor, Tensor | None]:
         return weight, None
     bias = p["mlp_out_bias"][:, -1].unsqueeze(1) @ p["decoder_weight"]
     return weight, bias.squeeze(1) + p["decoder_bias"]
-
-
-def _row(p: Params, name: str) -> Tensor | None:
-    return p[name][:, None, None] if name in p else None

@@ -37,8 +37,8 @@ def numeric(
     sizes: Numeric, p: Params, x: Float[Tensor, "replicas batch length in_dim"], *places: Tensor
 ) -> Float[Tensor, "replicas batch length out_dim"]:
     """A hybrid or a rotary standard Transformer, or one whose nodes have places."""
-    length, beside = x.shape[2], isinstance(sizes, Standard) and sizes.append_encoding
-    state = affine(p, "encoder", inputs(sizes, p, x, *(("encoding",) if beside else ())))
+    length = x.shape[2]
+    state = affine(p, "encoder", inputs(sizes, p, x))
     if isinstance(sizes, RandomPlaces):
         position = placed(sizes, p, *places)
         state = layers(sizes, p, state, lambda state: position)

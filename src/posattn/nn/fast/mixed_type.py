@@ -12,7 +12,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from posattn.nn.fast import layer_by_layer
-from posattn.nn.fast.folding import fold, folded_decoder, middle_maps
+from posattn.nn.fast.folding import decoded, fold, folded_decoder, middle_maps
 from posattn.nn.fast.positional import attention
 from posattn.nn.fast.positional_layer import mixed_layer, moved, with_identity
 from posattn.nn.fast.products import linear
@@ -60,4 +60,4 @@ def standard(
         state = layer_of(state, *logits, *layer)
         for weight, bias in middle_maps(p, index):
             state = linear(state, weight, bias).relu()
-    return linear(state, *folded_decoder(p))
+    return decoded(p, state)

@@ -7,6 +7,7 @@ from torch import Tensor
 from posattn import encodings
 from posattn.nn.initial_weights import Params
 from posattn.nn.numeric_sizes import Numeric
+from posattn.nn.standard import Standard
 
 
 def rows(sizes: Numeric, p: Params, name: str, length: int) -> Float[Tensor, "replicas nodes width"]:
@@ -22,10 +23,12 @@ def rows(sizes: Numeric, p: Params, name: str, length: int) -> Float[Tensor, "re
 
 
 def inputs(
-    sizes: Numeric, p: Params, x: Float[Tensor, "replicas batch length in_dim"], *beside: str
+    sizes: Numeric, p: Params, x: Float[Tensor, "replicas batch length in_dim"]
 ) -> Float[Tensor, "replicas batch nodes input_width"]:
-    """x with the scratchpad's zeros below it, and the constants and other rows beside it."""
-    names = (*(("constants",) if sizes.constants is not None else ()), *beside)
+    """x with the scratchpad's zeros below it, and the constants, and a standard model's P, beside it."""
+    names = ["constants"] if sizes.constants is not None else []
+    if isinstance(sizes, Standard) and sizes.append_encoding:
+        names.append("encoding")
     nodes = torch.nn.functional.pad(x, (0, 0, 0, sizes.scratchpad)) if sizes.scratchpad else x
     if not names:
         return nodes

@@ -8,10 +8,10 @@ from jaxtyping import Float
 from torch import Tensor
 
 from posattn.nn.fast import shifted
-from posattn.nn.fast.folding import fold, folded_decoder, middle_maps
+from posattn.nn.fast.folding import decoded, fold, folded_decoder, middle_maps
 from posattn.nn.fast.nodes import inputs, rows
 from posattn.nn.fast.positional_layer import expanded_layer, mixed_layer, moved, with_identity
-from posattn.nn.fast.products import attention_weights, decoded, linear, split_heads
+from posattn.nn.fast.products import attention_weights, linear, split_heads
 from posattn.nn.initial_weights import Params
 from posattn.nn.positional import Positional
 
@@ -71,4 +71,4 @@ def expanded(
         state = expanded_layer(state, mixing[index], *layer)
         for weight, bias in middle_maps(p, index):
             state = linear(state.unflatten(2, (nodes, -1)).to(x.dtype), weight, bias).relu().flatten(2)
-    return decoded(state.unflatten(2, (nodes, -1)).to(x.dtype), *folded_decoder(p))[:, :, :length]
+    return decoded(p, state.unflatten(2, (nodes, -1)).to(x.dtype))[:, :, :length]

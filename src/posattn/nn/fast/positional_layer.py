@@ -55,7 +55,7 @@ def product_backward(a: Tensor, y: Tensor, z: Tensor, dz: Tensor) -> tuple[Tenso
 
         return wide_backward(a, y, z, dz)
     g = torch.ops.aten.threshold_backward(dz, z, 0)
-    return _gram(g, y), torch.bmm(a.mT, g), g.sum(1)
+    return _gram(g, y) if g.is_cuda else torch.bmm(g, y.mT), torch.bmm(a.mT, g), g.sum(1)
 
 
 def _gram(x: Tensor, y: Tensor) -> Tensor:
@@ -64,7 +64,7 @@ def _gram(x: Tensor, y: Tensor) -> Tensor:
     Of few long sums, cuBLAS gives each to a small part of a GPU: in pieces, replica by replica, all of it has work.
     """
     columns = x.shape[2]
-    if not x.is_cuda or columns % PIECE or x.shape[0] > BUSY // 8:
+    if columns % PIECE or x.shape[0] > BUSY // 8:
         return torch.bmm(x, y.mT)
     pairs = zip(x.unflatten(2, (-1, PIECE)), y.unflatten(2, (-1, PIECE)), strict=True)
     return torch.stack([torch.bmm(a.transpose(0, 1), b.permute(1, 2, 0)).sum(0) for a, b in pairs])

@@ -18,8 +18,6 @@ from posattn.nn.initial_weights import Params
 #: Products of small matrices that keep a large GPU busy (two for each of an H200's 132 multiprocessors), and the fewest
 #: rows that are worth a product of their own.
 BUSY, ROWS = 264, 256
-#: Widest state that the kernel of `posattn.nn.kernels.decoder` takes.
-WIDEST_DECODED = 256
 
 
 def linear(
@@ -36,19 +34,6 @@ def linear(
         bias = None if bias is None else bias.repeat_interleave(pieces, dim=0)
     y = torch.bmm(rows, weight) if bias is None else torch.baddbmm(bias.unsqueeze(1), rows, weight)
     return y.reshape(*x.shape[:-1], y.shape[2])
-
-
-def decoded(
-    x: Float[Tensor, "replicas *nodes into"],
-    weight: Float[Tensor, "replicas into out"],
-    bias: Float[Tensor, "replicas out"] | None,
-) -> Float[Tensor, "replicas *nodes out"]:
-    """x·W + b where a state becomes an answer: often one number, for which cuBLAS takes four times what it must."""
-    if x.is_cuda and x.dtype == torch.float32 and weight.shape[2] == 1 and weight.shape[1] <= WIDEST_DECODED:
-        from posattn.nn.kernels.decoder import one_number
-
-        return one_number(x, weight, bias)
-    return linear(x, weight, bias)
 
 
 def pieces_of(rows: Float[Tensor, "replicas rows features"], *, whole: int = 1) -> int:

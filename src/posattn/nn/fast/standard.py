@@ -9,9 +9,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from posattn.nn.fast import layer_by_layer
-from posattn.nn.fast.folding import entries, first_and_others, fold, folded_decoder, middle_maps
+from posattn.nn.fast.folding import decoded, entries, fold, middle_maps
 from posattn.nn.fast.nodes import inputs
-from posattn.nn.fast.products import decoded, linear, split_heads
+from posattn.nn.fast.products import linear, split_heads
 from posattn.nn.fast.standard_layer import MOST_NODES, WIDEST, attending_layer
 from posattn.nn.initial_weights import Params
 from posattn.nn.rotary import turning
@@ -37,12 +37,12 @@ def folded(
     sizes: Standard, p: Params, x: Float[Tensor, "replicas batch length in_dim"]
 ) -> Float[Tensor, "replicas batch length out_dim"]:
     """The same function with half the multiplications: the state is only ever what the last ReLU gave."""
-    state = _nodes(sizes, p, x)
+    state = inputs(sizes, p, x)
     for index, (layer, logits) in enumerate(zip(fold(p, sizes.heads), fold_logits(p, sizes.heads), strict=True)):
         state = attending_layer(state, *logits, *layer)
         for weight, bias in middle_maps(p, index):
             state = linear(state, weight, bias).relu()
-    return decoded(state, *folded_decoder(p))[:, :, : x.shape[2]]
+    return decoded(p, state)[:, :, : x.shape[2]]
 
 
 def turned(
@@ -51,7 +51,7 @@ def turned(
     """A rotary model by kernels: W_Q and W_K multiply with the map before them alone."""
     from posattn.nn.kernels.attending_rows import turning_rows
 
-    state = _nodes(sizes, p, x)
+    state = inputs(sizes, p, x)
     scaled = p["query_weight"] / math.sqrt(sizes.query_width), p["query_bias"] / math.sqrt(sizes.query_width)
     query, key = through(p, *scaled), through(p, p["key_weight"], p["key_bias"])
     turns = turning(state.shape[2], sizes.query_width, device=state.device).to(state.dtype)
@@ -59,11 +59,7 @@ def turned(
         state = turning_rows(state, *query[index], *key[index], *layer, turns)
         for weight, bias in middle_maps(p, index):
             state = linear(state, weight, bias).relu()
-    return decoded(state, *folded_decoder(p))[:, :, : x.shape[2]]
-
-
-def _nodes(sizes: Standard, p: Params, x: Tensor) -> Tensor:
-    return inputs(sizes, p, x, *(("encoding",) if sizes.append_encoding else ()))
+    return decoded(p, state)[:, :, : x.shape[2]]
 
 
 def through(
@@ -71,7 +67,8 @@ def through(
 ) -> list[tuple[Float[Tensor, "replicas into out"], Float[Tensor, "replicas out"]]]:
     """A map of every layer's state x = u·E + e as one of u: E·W and e·W + b."""
     found: list[tuple[Tensor, Tensor]] = []
-    for entry, maps, shift in zip(entries(p), first_and_others(weight), first_and_others(bias), strict=True):
+    before, counts = entries(p)
+    for entry, maps, shift in zip(before, weight.split(counts, dim=1), bias.split(counts, dim=1), strict=True):
         assert entry is not None
         shift = shift if entry.bias is None else shift + (entry.bias @ maps).squeeze(2)
         found += zip((entry.weight @ maps).unbind(1), shift.unbind(1), strict=True)
@@ -87,8 +84,9 @@ def fold_logits(
     softmax over the keys does not see it.
     """
     found: list[tuple[Tensor, Tensor]] = []
-    stacks = (first_and_others(p[name]) for name in ("query_weight", "key_weight", "query_bias"))
-    for entry, query, key, shift in zip(entries(p, embedded=embedded), *stacks, strict=True):
+    before, counts = entries(p, embedded=embedded)
+    stacks = (p[name].split(counts, dim=1) for name in ("query_weight", "key_weight", "query_bias"))
+    for entry, query, key, shift in zip(before, *stacks, strict=True):
         bias = shift.unsqueeze(2)
         if entry is not None:
             bias = bias if entry.bias is None else bias + entry.bias @ query
