@@ -77,6 +77,13 @@ def test_standard_folds_without_the_encoding_in_its_input():
     assert_equals_the_model(partial(standard.folded, architecture), architecture, p, oracle.numbers(2, 3, 5, 2))
 
 
+def test_a_rotary_model_takes_inputs_that_are_too_long_for_its_kernels():
+    """Built for five numbers, without P in its input, so that it takes any number of them."""
+    architecture, p = replicas_of(StandardTransformer, 2, **SIZES, rotary=True, append_encoding=False)
+    x = oracle.numbers(2, 3, standard.MOST_NODES, 2)  # and the scratchpad
+    assert_equals_the_model(partial(standard.turned, architecture), architecture, p, x)
+
+
 @FORMS
 @pytest.mark.parametrize("in_dim", [1, 70])  # both ways of `mixed_layer`
 def test_an_empty_batch_gives_an_empty_batch(kind, form, in_dim):

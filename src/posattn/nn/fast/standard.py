@@ -49,6 +49,8 @@ def turned(
     sizes: Standard, p: Params, x: Float[Tensor, "replicas batch length in_dim"]
 ) -> Float[Tensor, "replicas batch length out_dim"]:
     """A rotary model by kernels: W_Q and W_K multiply with the map before them alone."""
+    if x.shape[2] + sizes.scratchpad > MOST_NODES:  # without P, such a model takes longer inputs than it was built for
+        return layer_by_layer.numeric(sizes, p, x)
     from posattn.nn.kernels.attending_rows import turning_rows
 
     state = inputs(sizes, p, x)
