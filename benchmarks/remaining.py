@@ -3,7 +3,7 @@
     python benchmarks/remaining.py
 
 Prints a row for every study: trials of three seeds, steps of all of them, and how long they take. The milliseconds of a
-step are those of docs/performance.md at one size (`ANCHORS`), taken in proportion to batch × nodes × layers for others.
+step are those of `steps.py` at one size (`ANCHORS`), taken in proportion to batch × nodes × layers for others.
 Fleets of few replicas, of small models, take longer than that, and large batches less.
 """
 

@@ -66,7 +66,7 @@ EVERY_MODEL = pytest.mark.parametrize(("model", "usual"), MODELS, ids=lambda val
 @EVERY_MODEL
 @pytest.mark.parametrize("device", [CPU, CUDA], ids=str)
 @pytest.mark.parametrize("precision", ["float32", "float64"])
-def test_full_precision_is_computed_by_ordinary_operations_everywhere(
+def test_full_precision_takes_the_same_form_everywhere_but_for_rotary_models_on_a_gpu(
     model: Architecture, usual: str, device: torch.device, precision: str
 ) -> None:
     kernels = model == Standard(rotary=True) and (device, precision) == (CUDA, "float32")

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from posattn.errors import PosattnError
+from posattn.nn.fast import positional_layer
 from posattn.nn.fast.positional_layer import expanded_layer, mixed_layer, moved, with_identity
 
 from . import layers
@@ -210,3 +211,14 @@ def test_with_identity_puts_one_identity_before_the_heads_of_every_layer(dtype: 
     weighing = numbers(*found.shape, seed=2).to(dtype)
     (gradient,) = torch.autograd.grad(found, attention, weighing)
     assert torch.equal(gradient, weighing[:, :, 1:])
+
+
+@pytest.mark.parametrize("replicas", [1, 3])
+def test_a_sum_over_columns_in_pieces_is_the_sum(replicas: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a GPU, where these kernels do not apply."""
+    monkeypatch.setattr(positional_layer, "PIECE", 7)
+    x, y = numbers(replicas, 5, 42, seed=1), numbers(replicas, 11, 42, seed=2)
+    expected = torch.einsum("ric,rjc->rij", x, y)
+    assert (positional_layer._gram(x, y) - expected).abs().max() < EXACT * expected.abs().max()
+    shorter = positional_layer._gram(x[:, :, :41], y[:, :, :41])  # not so many pieces of one length
+    assert torch.allclose(shorter, torch.einsum("ric,rjc->rij", x[:, :, :41], y[:, :, :41]), rtol=EXACT, atol=0)

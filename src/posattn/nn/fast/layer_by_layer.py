@@ -2,7 +2,7 @@
 
 Mapped over replicas (`any_model`) they would be right too, but the gradient of a weight, a sum over all nodes of all
 samples, would be left to a small part of the GPU (`products.pieces_of`): 1.3 times slower for 15 hybrid models on an
-H200, and 4 times for the mixed-type pair.
+H200.
 """
 
 from collections.abc import Callable

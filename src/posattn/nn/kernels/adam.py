@@ -12,7 +12,7 @@ BLOCK = 1024
 @triton.jit
 def _adam(
     values_pointer, grad_pointer, first_pointer, second_pointer, rate_pointer, alive_pointer, decayed_pointer,
-    shrunk_pointer, total, beta1, beta2, eps, decay,
+    shrunk_pointer, total, new1, beta2, new2, eps, decay,
     DECAY: tl.constexpr, DECOUPLED: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     replica = tl.program_id(1).to(tl.int64)
@@ -30,8 +30,8 @@ def _adam(
         else:
             grad += values * decayed * decay
     first = tl.load(first_pointer + at, mask=inside, other=0.0)
-    first += (grad - first) * (1 - beta1)
-    second = tl.load(second_pointer + at, mask=inside, other=0.0) * beta2 + grad * grad * (1 - beta2)
+    first += (grad - first) * new1
+    second = tl.load(second_pointer + at, mask=inside, other=0.0) * beta2 + grad * grad * new2
     tl.store(first_pointer + at, first, mask=inside)
     tl.store(second_pointer + at, second, mask=inside)
     scale, shrunk = rate / tl.load(shrunk_pointer), tl.load(shrunk_pointer + 1)
@@ -59,7 +59,8 @@ def adam_(
     `shrunk` is 1 − β₁ᵗ and 1 − β₂ᵗ. `decayed` is 1 where the weight decay applies, which is `decoupled` in AdamW.
     """
     replicas, total = values.shape
+    beta1, beta2 = betas
     _adam[(triton.cdiv(total, BLOCK), replicas)](
         values, grad, first, second, rate, alive, values if decayed is None else decayed, shrunk,
-        total, *betas, eps, decay, DECAY=decayed is not None, DECOUPLED=decoupled, BLOCK=BLOCK,
+        total, 1 - beta1, beta2, 1 - beta2, eps, decay, DECAY=decayed is not None, DECOUPLED=decoupled, BLOCK=BLOCK,
     )  # fmt: skip

@@ -4,8 +4,8 @@
 
 One product gives [s_1 | … | s_H | y_0 | … | y_H] = u·[N_1 | … | N_H | M₀ | … | M_H] for all nodes. What is left stays
 within a sample. A sample has few nodes (9 at the paper's size), and tensor cores want 16 rows: so a tile holds as many
-whole samples as fit, and a mask that is block-diagonal in samples keeps them apart. The backward kernel computes the
-weights again, and writes [ds | g | dy], from which two more products give the gradients of u and of the matrices.
+whole samples as fit, and a mask that is block-diagonal in samples keeps them apart, as long as they are finite: what
+is NaN in one sample is NaN in all samples of its tile. The backward kernel computes the weights again, and writes [ds | g | dy], from which two more products give the gradients of u and of the matrices.
 
 A kernel that does all products of a layer itself needs so much shared memory that one tile fits on a multiprocessor:
 its backward pass took more than twice as long.
@@ -197,7 +197,6 @@ def _backward(
         dweights = _dot(g, tl.trans(value), PRECISION)
         dlogits = weights * (dweights - tl.sum(weights * dweights, axis=1)[:, None])
         ds = _dot(dlogits, key, PRECISION)
-        ds = tl.where(real[:, None], ds, 0.0)
         if TURNED:
             ds = _turned_back(ds, place, real, turns_pointer, wide, NODES, WIDE, ROWS)
             dkey = _dot(tl.trans(dlogits), query, PRECISION)

@@ -1,5 +1,7 @@
 """Adam, AdamW and SGD over the flat parameters of a fleet, with a rate, a clip and a freeze for each replica."""
 
+from importlib.util import find_spec
+
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
@@ -17,6 +19,12 @@ class Update:
         self.state = {"first": torch.zeros_like(parameters.values)}
         if optimiser.name != "sgd":
             self.state["second"] = torch.zeros_like(parameters.values)
+        self.one_kernel = (
+            optimiser.name != "sgd"
+            and parameters.values.is_cuda
+            and parameters.values.dtype == torch.float32
+            and find_spec("triton") is not None  # not every build of PyTorch brings it
+        )
         self.decayed = parameters.decaying().to(parameters.values.dtype) if optimiser.weight_decay else None
 
     def healthy(self) -> Bool[Tensor, " replicas"]:
@@ -26,14 +34,16 @@ class Update:
             grad.mul_(self.parameters.learned)
         norm = torch.linalg.vector_norm(grad, dim=1)
         if self.optimiser.clip is not None:
-            grad.mul_((self.optimiser.clip / (norm + 1e-6)).clamp(max=1).unsqueeze(1))
+            factor = (self.optimiser.clip / (norm + 1e-6)).clamp(max=1)
+            # A gradient of 0 that no step writes must not become NaN: it would stay that.
+            grad.mul_(torch.where(norm.isfinite(), factor, 0.0).unsqueeze(1))
         return norm.isfinite()
 
     def apply(self, step: Int[Tensor, ""], rate: Float[Tensor, " replicas"], alive: Bool[Tensor, " replicas"]) -> None:
         """Change the weights of the replicas that are alive; the others stay as they are."""
         o, grad, values = self.optimiser, self.parameters.grad, self.parameters.values
         count = (step + 1).double()  # 1 − β₂ᵗ is small at first, and float32 would keep few of its digits
-        if o.name != "sgd" and values.is_cuda and values.dtype == torch.float32:
+        if self.one_kernel:
             from posattn.nn.kernels.adam import adam_
 
             shrunk = torch.stack([1 - beta**count for beta in o.betas]).to(values.dtype)
