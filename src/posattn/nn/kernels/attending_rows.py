@@ -4,8 +4,9 @@
 
 One product gives [s_1 | … | s_H | y_0 | … | y_H] = u·[N_1 | … | N_H | M₀ | … | M_H] for all nodes. What is left stays
 within a sample. A sample has few nodes (9 at the paper's size), and tensor cores want 16 rows: so a tile holds as many
-whole samples as fit, and a mask that is block-diagonal in samples keeps them apart, as long as they are finite: what
-is NaN in one sample is NaN in all samples of its tile. The backward kernel computes the weights again, and writes [ds | g | dy], from which two more products give the gradients of u and of the matrices.
+whole samples as fit, and a mask that is block-diagonal in samples keeps them apart, as long as they are finite: what is
+NaN in one sample is NaN in all samples of its tile. The backward kernel computes the weights again, and writes
+[ds | g | dy], from which two more products give the gradients of u and of the matrices.
 
 A kernel that does all products of a layer itself needs so much shared memory that one tile fits on a multiprocessor:
 its backward pass took more than twice as long.
