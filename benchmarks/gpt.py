@@ -8,8 +8,6 @@ fleet after another, and taking turns on streams of their own.
 """
 
 import dataclasses
-import statistics
-import time
 from collections.abc import Callable, Iterator
 from functools import partial
 
@@ -20,6 +18,7 @@ from posattn.nn.fast import gpt
 from posattn.studies.positional import khop_protocol as khop
 from posattn.train import Fleet
 from posattn.train.fleet.passes import FormulaPasses
+from timing import gpu_milliseconds
 
 SEEDS, STEPS = 3, 100
 
@@ -36,24 +35,10 @@ def fleet(layers: int, *, positional: bool, form: Callable[..., Tensor] = gpt.fu
     return steps
 
 
-def milliseconds(step: Callable[[], object]) -> float:
-    """The median over five blocks of steps, after one."""
-
-    def block() -> float:
-        began = time.perf_counter()
-        for _ in range(STEPS):
-            step()
-        torch.cuda.synchronize()
-        return 1e3 * (time.perf_counter() - began) / STEPS
-
-    block()
-    return statistics.median(block() for _ in range(5))
-
-
 def main() -> None:
     for positional, layers in ((False, 3), (True, 4), (True, 8)):
         plain, fused = (fleet(layers, positional=positional, form=form) for form in (gpt.joined, gpt.fused))
-        before, after = (milliseconds(partial(next, steps)) for steps in (plain, fused))
+        before, after = (gpu_milliseconds(partial(next, steps), STEPS) for steps in (plain, fused))
         name = "positional" if positional else "standard"
         print(f"{name}, {layers} layers × {SEEDS}: {before:.2f} ms, fused {after:.2f} ms, {before / after:.2f} times")
     streams = [torch.cuda.Stream() for _ in range(8)]
@@ -61,14 +46,14 @@ def main() -> None:
     for layers, stream in enumerate(streams, start=1):
         with torch.cuda.stream(stream):
             fleets.append(fleet(layers, positional=True))
-    alone = sum(milliseconds(partial(next, one)) for one in fleets)
+    alone = sum(gpu_milliseconds(partial(next, one), STEPS) for one in fleets)
 
     def turn() -> None:
         for one, stream in zip(fleets, streams, strict=True):
             with torch.cuda.stream(stream):
                 next(one)
 
-    beside = milliseconds(turn)
+    beside = gpu_milliseconds(turn, STEPS)
     print(f"8 fleets: one after another {alone:.2f} ms, side by side {beside:.2f} ms, {alone / beside:.2f} times")
 
 

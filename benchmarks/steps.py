@@ -10,8 +10,6 @@ of a step for each replica, and the share of each kernel in it (from PyTorch's p
 
 import argparse
 import dataclasses
-import statistics
-import time
 from collections.abc import Callable, Iterator
 from functools import partial
 
@@ -20,8 +18,9 @@ import torch
 from posattn import studies
 from posattn.bench import MODELS, fleet_step
 from posattn.train import Fleet, Trial
+from timing import gpu_milliseconds
 
-STEPS, BLOCKS = 20, 7
+STEPS = 20
 #: Batches in an epoch: enough that shuffling counts for no more than it does in a study.
 BATCHES = 16
 
@@ -68,21 +67,6 @@ def stepping(trials: list[Trial]) -> Callable[[], object]:
     return lambda: next(steps)
 
 
-def milliseconds(step: Callable[[], object]) -> float:
-    """The median over blocks of steps, after one."""
-
-    def block() -> float:
-        torch.cuda.synchronize()
-        began = time.perf_counter()
-        for _ in range(STEPS):
-            step()
-        torch.cuda.synchronize()
-        return 1e3 * (time.perf_counter() - began) / STEPS
-
-    block()
-    return statistics.median(block() for _ in range(BLOCKS))
-
-
 def kernels(step: Callable[[], object], most: int) -> list[str]:
     """The kernels of a step that take longest: milliseconds, calls and name."""
     from torch.profiler import ProfilerActivity, profile
@@ -109,7 +93,7 @@ def main() -> None:
         if asked.words and not any(word in name for word in asked.words):
             continue
         step = made()
-        print(f"{name} × {replicas}: {milliseconds(step) / replicas:.4f} ms", flush=True)
+        print(f"{name} × {replicas}: {gpu_milliseconds(step, STEPS) / replicas:.4f} ms", flush=True)
         if asked.kernels:
             print("\n".join(kernels(step, asked.kernels)), flush=True)
         del step
