@@ -10,6 +10,7 @@ import torch
 
 from offsets import offset
 from posattn.nn import GPTArchitecture, Hybrid, MixedPositional, MixedStandard, Positional, RandomPlaces, Standard
+from posattn.nn.fast import positional
 from posattn.train import Fleet, Trial
 from posattn.train.fleet import cpu, fleet
 
@@ -67,7 +68,7 @@ def test_the_seven_learn_and_the_plateau_takes_their_rates_apart(alone):
 
 @pytest.mark.parametrize("precision", ["float32", "float64"])
 def test_every_parameter_of_every_chunk_lies_as_aligned_as_a_tensor_of_its_own(precision, monkeypatch):
-    monkeypatch.setattr(fleet, "chunk_size", lambda trial, replicas: 2)
+    monkeypatch.setattr(fleet, "chunk_size", lambda *_: 2)
     made = Fleet([dataclasses.replace(trial, precision=precision) for trial in SEVEN], device="cpu")
     learned = [chunk[name] for chunk in made.parameters.chunks for name in made.parameters.shapes]
     assert len(made.parameters.chunks) == 4
@@ -77,7 +78,7 @@ def test_every_parameter_of_every_chunk_lies_as_aligned_as_a_tensor_of_its_own(p
 @pytest.mark.xdist_group("seven")
 @pytest.mark.parametrize("chunk", [7, 2])
 def test_a_trial_alone_and_in_a_fleet_of_seven_agree(chunk, alone, seven_shaken, monkeypatch):
-    monkeypatch.setattr(fleet, "chunk_size", lambda trial, replicas: chunk)
+    monkeypatch.setattr(fleet, "chunk_size", lambda *_: chunk)
     together = trained(SEVEN)
     assert together.parameters.spans == {7: [(0, 7)], 2: [(0, 2), (2, 4), (4, 6), (6, 7)]}[chunk]
     assert_equal_alone(together, alone, seven_shaken)
@@ -99,7 +100,9 @@ def test_chunks_hold_as_many_numbers_as_they_may_and_share_the_cores(monkeypatch
         (10**9, 1, 1),
     ]:
         monkeypatch.setattr(cpu, "CHUNK_NUMBERS", limit)
-        assert cpu.chunk_size(SEVEN[0], replicas) == expected
+        assert cpu.chunk_size(SEVEN[0], replicas, SEVEN[0].model.init) == expected  # any function will do
+    whole = positional.factored(Positional())
+    assert [cpu.chunk_size(SEVEN[0], replicas, whole) for replicas in (1, 2, 7)] == [1, 1, 4]
 
 
 def test_chunks_count_the_nodes_of_samples_where_a_model_knows_far_more_places(monkeypatch):
@@ -108,7 +111,7 @@ def test_chunks_count_the_nodes_of_samples_where_a_model_knows_far_more_places(m
     trial = small_trial(task="sum", model=model, data=data)
     monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
     monkeypatch.setattr(cpu, "CHUNK_NUMBERS", 11 * 3 * 7 * 4)  # batch × nodes × hidden_dim × replicas
-    assert cpu.chunk_size(trial, 5) == 4
+    assert cpu.chunk_size(trial, 5, model.init) == 4
 
 
 @pytest.fixture
@@ -118,7 +121,7 @@ def two_threads() -> None:
 
 
 def in_chunks_of_two(patch: pytest.MonkeyPatch) -> Fleet:
-    patch.setattr(fleet, "chunk_size", lambda trial, replicas: 2)
+    patch.setattr(fleet, "chunk_size", lambda *_: 2)
     return trained([small_trial(seed=seed) for seed in range(5)])
 
 
@@ -170,10 +173,10 @@ def test_an_error_in_a_thread_is_raised(two_threads, monkeypatch):
     broken = Fleet([small_trial(seed=seed) for seed in range(2)], device="cpu")
 
     def failing(*_: Any) -> torch.Tensor:
-        raise RuntimeError("no forward pass")
+        raise RuntimeError("no loss")
 
-    monkeypatch.setattr(broken.passes, "predict", failing)
-    with pytest.raises(RuntimeError, match="no forward pass"):
+    monkeypatch.setattr(broken.passes, "loss", failing)
+    with pytest.raises(RuntimeError, match="no loss"):
         next(broken.run())
     assert torch.get_num_threads() == 2
 
@@ -181,7 +184,7 @@ def test_an_error_in_a_thread_is_raised(two_threads, monkeypatch):
 def assert_agree(trials: list[Trial], monkeypatch: pytest.MonkeyPatch) -> None:
     """Three trials, each alone, and as a fleet of which the first two share a chunk."""
     singles = [trained([trial]) for trial in trials]
-    monkeypatch.setattr(fleet, "chunk_size", lambda trial, replicas: 2)
+    monkeypatch.setattr(fleet, "chunk_size", lambda *_: 2)
     together = trained(trials)
     assert together.parameters.spans == [(0, 2), (2, 3)]
     assert_equal_alone(together, singles, shaken(trials))

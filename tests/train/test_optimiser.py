@@ -1,6 +1,7 @@
 """Updates are those of torch.optim, a replica at a time; what diverges is frozen and touches nobody."""
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from posattn.nn import FullyConnected, GPTArchitecture, MixedPositional, Positio
 from posattn.train import Fleet, Optimiser
 from posattn.train.fleet.optimiser import Update
 from posattn.train.fleet.parameters import FlatParameters
-from posattn.train.fleet.passes import FormulaPasses
+from posattn.train.fleet.pieces import PiecePasses
 
 from .small import MODEL, difference, identical, score_difference, small_trial, trained
 
@@ -204,19 +205,19 @@ def test_data_that_is_no_number_freezes_for_good_the_replica_that_meets_it():
 
 
 def test_a_gradient_that_is_no_number_freezes_even_where_the_loss_is_one(monkeypatch):
-    monkeypatch.setattr("posattn.train.fleet.fleet.chunk_size", lambda trial, replicas: replicas)
+    monkeypatch.setattr("posattn.train.fleet.fleet.chunk_size", lambda trial, replicas, form: replicas)
     fleet = Fleet([small_trial(seed=k) for k in range(3)], device="cpu")
     passes = fleet.passes
-    assert isinstance(passes, FormulaPasses)
-    forward = passes.forward
+    assert isinstance(passes, PiecePasses)
+    apply = passes.forward.apply
 
-    def kinked(p: Any, *inputs: Tensor) -> Tensor:
+    def kinked(maps: Any, *inputs: Tensor) -> Tensor:
         """At step 7, √0 is added to what replica 1 answers: nothing, with a derivative of ∞·0."""
-        root = (0 * p["decoder_weight"][1].sum()).sqrt()
+        root = (0 * maps["decoder"][1].sum()).sqrt()
         bump = torch.stack([torch.zeros_like(root), root, torch.zeros_like(root)])
-        return forward(p, *inputs) + bump.view(3, 1, 1, 1) if fleet.step == 7 else forward(p, *inputs)
+        return apply(maps, *inputs) + bump.view(3, 1, 1, 1) if fleet.step == 7 else apply(maps, *inputs)
 
-    passes.forward = kinked
+    passes.forward = replace(passes.forward, apply=kinked)
     for step in fleet.run():
         assert fleet.loss.isfinite().all(), step
     assert_frozen(fleet, 7)

@@ -25,6 +25,10 @@ class NodewiseTask(Task):
         score = squared_error if target.shape[-1] == 1 else known_squared_error  # one channel is known everywhere
         return score(prediction, target, axes=3)
 
+    def averages(self, target: Float[Tensor, "*replicas batch nodes channels"]) -> bool:
+        """With several channels some targets are NaN, and samples count by how many of theirs are not."""
+        return type(self).loss is NodewiseTask.loss and target.shape[-1] == 1
+
     def metric(
         self,
         prediction: Float[Tensor, "*replicas batch nodes channels"],

@@ -28,6 +28,7 @@ from posattn.nn import (
 )
 from posattn.nn.fast.any_model import mapped
 from posattn.nn.fast.choose import fast_form
+from posattn.nn.fast.two_stages import TwoStages
 
 CPU, CUDA = torch.device("cpu"), torch.device("cuda")  # the name of a device that need not be there
 
@@ -35,6 +36,7 @@ CPU, CUDA = torch.device("cpu"), torch.device("cuda")  # the name of a device th
 def chosen(sizes: Architecture, device: torch.device, precision: str) -> tuple[str, torch.dtype | None]:
     """The name of the form that is chosen, and the dtype that it is told to round to."""
     form = fast_form(sizes, device=device, precision=precision)
+    form = form.apply if isinstance(form, TwoStages) else form
     if isinstance(form, partial):
         return form.func.__name__, form.keywords.get("dtype")
     return ("the model's own" if form.__qualname__ == MAPPED else form.__name__), None
@@ -45,9 +47,9 @@ MAPPED = mapped(Positional()).__qualname__
 
 #: Architectures, and the form of ordinary operations that each is computed by.
 MODELS: list[tuple[Architecture, str]] = [
-    (Positional(), "folded"),
-    (Positional(bias=False), "folded"),
-    (Standard(), "folded"),
+    (Positional(), "factored_pass"),
+    (Positional(bias=False), "factored_pass"),
+    (Standard(), "folded_pass"),
     (Standard(rotary=True), "numeric"),
     (Hybrid(), "numeric"),
     (RandomPlaces(), "numeric"),
@@ -66,11 +68,14 @@ EVERY_MODEL = pytest.mark.parametrize(("model", "usual"), MODELS, ids=lambda val
 @EVERY_MODEL
 @pytest.mark.parametrize("device", [CPU, CUDA], ids=str)
 @pytest.mark.parametrize("precision", ["float32", "float64"])
-def test_full_precision_takes_the_same_form_everywhere_but_for_rotary_models_on_a_gpu(
+def test_full_precision_takes_the_same_form_everywhere_but_for_these_on_a_gpu(
     model: Architecture, usual: str, device: torch.device, precision: str
 ) -> None:
-    kernels = model == Standard(rotary=True) and (device, precision) == (CUDA, "float32")
-    assert chosen(model, device, precision) == ("turned" if kernels else usual, None)
+    if device == CUDA and type(model) is Positional:
+        usual = "folded"
+    elif (model, device, precision) == (Standard(rotary=True), CUDA, "float32"):
+        usual = "turned"
+    assert chosen(model, device, precision) == (usual, None)
 
 
 @EVERY_MODEL
@@ -88,7 +93,7 @@ def test_tensor_cores_get_the_form_that_feeds_them(precision: str, dtype: torch.
 def test_a_standard_model_is_folded_but_for_bfloat16() -> None:
     """Its kernels are chosen layer by layer, and there is none for sixteen bits."""
     for standard in (Standard(), Standard(bias=False), Standard(length=64), Standard(mlp_layers=3)):
-        assert chosen(standard, CUDA, "tf32") == ("folded", None)
+        assert chosen(standard, CUDA, "tf32") == ("folded_pass", None)
         assert chosen(standard, CUDA, "bf16") == ("half", None)
 
 
@@ -106,7 +111,7 @@ def test_what_would_be_too_much_arithmetic_expanded_takes_the_usual_way(
 ) -> None:
     for precision in ("tf32", "bf16"):
         assert chosen(fits, CUDA, precision)[0] == "expanded"
-        assert chosen(does_not, CUDA, precision) == chosen(does_not, CPU, precision)
+        assert chosen(does_not, CUDA, precision)[0] == ("folded" if precision == "tf32" else "half")
 
 
 @pytest.mark.parametrize(

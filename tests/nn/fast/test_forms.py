@@ -18,8 +18,9 @@ FORMS = pytest.mark.parametrize(
     ("kind", "form"),
     [
         (PositionalTransformer, positional.folded),
+        (PositionalTransformer, lambda sizes, p, x: positional.factored(sizes)(p, x)),
         (PositionalTransformer, positional.expanded),
-        (StandardTransformer, standard.folded),
+        (StandardTransformer, lambda sizes, p, x: standard.folded(sizes)(p, x)),
     ],
 )
 
@@ -45,7 +46,7 @@ def test_the_fold_leaves_out_only_what_cannot_matter():
     """The standard model's fold never reads b_K, and in the model itself its gradient is rounding."""
     architecture, p = replicas_of(StandardTransformer, 1, **SIZES)
     x = oracle.numbers(1, 4, 5, 2)
-    gradients = traced(partial(standard.folded, architecture), p, x)[1]
+    gradients = traced(standard.folded(architecture), p, x)[1]
     assert [name for name, gradient in gradients.items() if not gradient.any()] == ["key_bias"]
     own = traced(mapped(architecture), p, x)[1]
     assert own["key_bias"].abs().max() < oracle.ROUNDING * own["query_bias"].abs().max()
@@ -74,7 +75,7 @@ def test_a_fast_form_equals_the_model_with_constants(kind, form):
 
 def test_standard_folds_without_the_encoding_in_its_input():
     architecture, p = replicas_of(StandardTransformer, 2, **SIZES, append_encoding=False)
-    assert_equals_the_model(partial(standard.folded, architecture), architecture, p, oracle.numbers(2, 3, 5, 2))
+    assert_equals_the_model(standard.folded(architecture), architecture, p, oracle.numbers(2, 3, 5, 2))
 
 
 def test_a_rotary_model_takes_inputs_that_are_too_long_for_its_kernels():

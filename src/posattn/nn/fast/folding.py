@@ -56,6 +56,14 @@ def entries(p: Params, *, embedded: bool = False) -> tuple[list[Entry | None], l
     return [first, Entry(p["mlp_out_weight"][:, :-1], bias)], [1, others]
 
 
+class FactoredLayers(NamedTuple):
+    """Layers with M_h = V_h·W_h kept apart: u ↦ u·M₀ + [A_1·u·V_1 | …]·W + b."""
+
+    maps: Float[Tensor, "replicas layers into columns"]  # [M₀ | V_1 | …]
+    output: Float[Tensor, "replicas layers values hidden"]
+    bias: Float[Tensor, "replicas layers hidden"] | None
+
+
 def fold(p: Params, heads: int, *, embedded: bool = False) -> list[FoldedLayer]:
     """Multiply the matrices between two ReLUs together.
 
@@ -69,12 +77,8 @@ def fold(p: Params, heads: int, *, embedded: bool = False) -> list[FoldedLayer]:
     per_head = p["value_weight"].unflatten(3, (heads, -1)).transpose(2, 3) @ out.unflatten(2, (heads, -1))
     own = torch.cat([upper, *per_head.unbind(2)], dim=3)  # [T₀ | T_1 | …]: (replicas, layers, embed, mixed·hidden)
     before, counts = entries(p, embedded=embedded)
-    bias: list[Tensor | None] = [None] * len(counts)
-    if "mlp_in_bias" in p:
-        read = p["value_bias"].unsqueeze(2) @ out + p["output_bias"].unsqueeze(2) @ lower
-        bias = [*(p["mlp_in_bias"] + read.squeeze(2)).split(counts, dim=1)]
     folded = []
-    for entry, maps, shift in zip(before, own.split(counts, dim=1), bias, strict=True):
+    for entry, maps, shift in zip(before, own.split(counts, dim=1), _biases(p, out, lower, counts), strict=True):
         columns = maps if entry is None else entry.weight @ maps
         if entry is not None and entry.bias is not None and shift is not None:
             shift = shift + (entry.bias @ maps).unflatten(3, (-1, hidden)).sum(3).squeeze(2)
@@ -84,9 +88,40 @@ def fold(p: Params, heads: int, *, embedded: bool = False) -> list[FoldedLayer]:
     return folded
 
 
-def decoded(p: Params, state: Float[Tensor, "replicas *nodes hidden"]) -> Float[Tensor, "replicas *nodes out_dim"]:
+def factor(p: Params) -> list[FactoredLayers]:
+    """Multiply the matrices between two ReLUs together, but for a head's two factors: of the first layer, then others.
+
+    With x = u·E + e as in `fold`, M₀ = E·T₀, V_h = E·W_V,h, W = W_O·W₁'s lower half, and b gains e·T₀ + e·W_V·W.
+    """
+    upper, lower = p["mlp_in_weight"].split(p["value_weight"].shape[2], dim=2)
+    output = p["output_weight"] @ lower
+    own = torch.cat([upper, p["value_weight"]], dim=3)
+    before, counts = entries(p)
+    stacks = own.split(counts, dim=1), output.split(counts, dim=1), _biases(p, output, lower, counts)
+    layers = []
+    for entry, maps, outputs, shift in zip(before, *stacks, strict=True):
+        assert entry is not None
+        if entry.bias is not None and shift is not None:
+            kept, read = (entry.bias @ maps).split((upper.shape[3], output.shape[2]), dim=3)
+            shift = shift + (kept + read @ outputs).squeeze(2)
+        layers.append(FactoredLayers(entry.weight @ maps, outputs, shift))
+    return layers
+
+
+def _biases(p: Params, out: Tensor, lower: Tensor, counts: list[int]) -> list[Tensor | None]:
+    """(b_V·W_O + b_O)·W₁'s lower half + b₁, of the first layer and of all others."""
+    if "mlp_in_bias" not in p:
+        return [None] * len(counts)
+    read = p["value_bias"].unsqueeze(2) @ out + p["output_bias"].unsqueeze(2) @ lower
+    return [*(p["mlp_in_bias"] + read.squeeze(2)).split(counts, dim=1)]
+
+
+def decoded(
+    state: Float[Tensor, "replicas *nodes hidden"],
+    weight: Float[Tensor, "replicas hidden out_dim"],
+    bias: Float[Tensor, "replicas out_dim"] | None,
+) -> Float[Tensor, "replicas *nodes out_dim"]:
     """The answers, from what the last ReLU gave: often one number a node, which cuBLAS takes four times as long for."""
-    weight, bias = folded_decoder(p)
     fits = weight.shape[1] <= WIDEST_DECODED and weight.shape[2] == 1
     if state.is_cuda and state.dtype == weight.dtype == torch.float32 and fits:
         from posattn.nn.kernels.decoder import one_number

@@ -60,4 +60,4 @@ def standard(
         state = layer_of(state, *logits, *layer)
         for weight, bias in middle_maps(p, index):
             state = linear(state, weight, bias).relu()
-    return decoded(p, state)
+    return decoded(state, *folded_decoder(p))

@@ -8,10 +8,12 @@ from jaxtyping import Float
 from torch import Tensor
 
 from posattn.nn.fast import shifted
-from posattn.nn.fast.folding import decoded, fold, folded_decoder, middle_maps
+from posattn.nn.fast.factored_layer import factored_layer
+from posattn.nn.fast.folding import decoded, factor, fold, folded_decoder, middle_maps
 from posattn.nn.fast.nodes import inputs, rows
 from posattn.nn.fast.positional_layer import expanded_layer, mixed_layer, moved, with_identity
 from posattn.nn.fast.products import attention_weights, linear, split_heads
+from posattn.nn.fast.two_stages import TwoStages
 from posattn.nn.initial_weights import Params
 from posattn.nn.positional import Positional
 
@@ -23,7 +25,9 @@ def form(sizes: Positional, *, device: torch.device, precision: str) -> Callable
     if device.type == "cuda" and precision in ("tf32", "bf16") and sizes.nodes <= 8 * (1 + sizes.heads):
         return partial(expanded, sizes, dtype=torch.bfloat16 if precision == "bf16" else None)
     # Autocast rounds the model's own products one by one; folded matrices would be rounded once more.
-    return None if precision == "bf16" else partial(folded, sizes)
+    if precision == "bf16":
+        return None
+    return partial(folded, sizes) if device.type == "cuda" else factored(sizes)
 
 
 def attention(sizes: Positional, p: Params, length: int) -> Float[Tensor, "replicas layers heads nodes nodes"]:
@@ -50,10 +54,55 @@ def folded(
     mixing = with_identity(attention(sizes, p, length)).unbind(1)
     state = inputs(sizes, p, x).permute(0, 2, 3, 1).contiguous()  # (replicas, nodes, features, batch)
     for index, layer in enumerate(fold(p, sizes.heads)):
-        state = mixed_layer(state, mixing[index], *layer)
-        for weight, bias in middle_maps(p, index):
-            state = moved(state, weight, bias).relu()
+        state = _through_middle(p, index, mixed_layer(state, mixing[index], *layer))
     return moved(state, *folded_decoder(p))[:, :length].permute(0, 3, 1, 2)
+
+
+def factored(sizes: Positional) -> TwoStages:
+    """The folded form with less to mix: values stay as narrow as their heads. The first layer mixes numbers."""
+    kept = sizes.nodes * (sizes.hidden_dim + 2 * sizes.embed_dim)
+    return TwoStages(partial(factored_maps, sizes), partial(factored_pass, sizes), kept)
+
+
+def factored_maps(sizes: Positional, p: Params, x: Float[Tensor, "replicas batch length in_dim"]) -> Params:
+    """All that `factored_pass` needs of the weights."""
+    mixing = attention(sizes, p, x.shape[2])
+    first, *others = factor(p)
+    own, values = first.maps.squeeze(1).split((first.output.shape[3], first.output.shape[2]), dim=2)
+    per_head = split_heads(values, sizes.heads) @ first.output.squeeze(1).unflatten(1, (sizes.heads, -1))
+    maps: dict[str, Tensor | None] = {
+        "first_mixing": with_identity(mixing[:, :1]).squeeze(1),
+        "first_maps": torch.cat([own.unsqueeze(1), per_head], dim=1),
+        "first_bias": None if first.bias is None else first.bias.squeeze(1),
+        "mixing": mixing[:, 1:],
+    }
+    for layers in others:
+        maps |= {"maps": layers.maps, "output": layers.output, "bias": layers.bias}
+    maps["decoder"], maps["decoder_bias"] = folded_decoder(p)
+    maps |= {name: p[name] for name in ("mlp_middle_weight", "mlp_middle_bias", "constants") if name in p}
+    return {name: tensor for name, tensor in maps.items() if tensor is not None}
+
+
+def factored_pass(
+    sizes: Positional, maps: Params, x: Float[Tensor, "replicas batch length in_dim"]
+) -> Float[Tensor, "replicas batch length out_dim"]:
+    """What the model answers, from its maps."""
+    length = x.shape[2]
+    state = inputs(sizes, maps, x).permute(0, 2, 3, 1).contiguous()  # (replicas, nodes, features, batch)
+    state = mixed_layer(state, maps["first_mixing"], maps["first_maps"], maps.get("first_bias"))
+    state = _through_middle(maps, 0, state)
+    names = ("mixing", "maps", "output", "bias")
+    stacks = (maps[name].unbind(1) if name in maps else [None] * (sizes.depth - 1) for name in names)
+    for index, layer in enumerate(zip(*stacks, strict=True), start=1):
+        state = _through_middle(maps, index, factored_layer(state, *layer))
+    return moved(state, maps["decoder"], maps.get("decoder_bias"))[:, :length].permute(0, 3, 1, 2)
+
+
+def _through_middle(p: Params, index: int, state: Tensor) -> Tensor:
+    """The MLP's inner maps, each with its ReLU."""
+    for weight, bias in middle_maps(p, index):
+        state = moved(state, weight, bias).relu()
+    return state
 
 
 def expanded(
@@ -71,4 +120,4 @@ def expanded(
         state = expanded_layer(state, mixing[index], *layer)
         for weight, bias in middle_maps(p, index):
             state = linear(state.unflatten(2, (nodes, -1)).to(x.dtype), weight, bias).relu().flatten(2)
-    return decoded(p, state.unflatten(2, (nodes, -1)).to(x.dtype))[:, :, :length]
+    return decoded(state.unflatten(2, (nodes, -1)).to(x.dtype), *folded_decoder(p))[:, :, :length]

@@ -117,7 +117,7 @@ def mixed_layer(
     if mixed * into > matrices.shape[3] and readers == nodes:
         return by_hand(_Mixed.apply, state, attention, matrices, bias)
     beside = torch.bmm(attention.flatten(1, 2), state.flatten(2)).view(replicas, mixed, readers, into, batch)
-    return moved(beside.transpose(1, 2).flatten(2, 3), matrices.flatten(1, 2), bias).relu()
+    return moved(beside.transpose(1, 2).flatten(2, 3), matrices.flatten(1, 2), bias).relu_()
 
 
 def moved(

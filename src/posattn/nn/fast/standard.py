@@ -9,13 +9,17 @@ from jaxtyping import Float
 from torch import Tensor
 
 from posattn.nn.fast import layer_by_layer
-from posattn.nn.fast.folding import decoded, entries, fold, middle_maps
+from posattn.nn.fast.folding import decoded, entries, fold, folded_decoder, middle_maps
 from posattn.nn.fast.nodes import inputs
 from posattn.nn.fast.products import linear, split_heads
 from posattn.nn.fast.standard_layer import MOST_NODES, WIDEST, attending_layer
+from posattn.nn.fast.two_stages import TwoStages
 from posattn.nn.initial_weights import Params
 from posattn.nn.rotary import turning
 from posattn.nn.standard import Standard
+
+#: A layer's N, c, M and b.
+MAPS = ("logits", "logits_bias", "maps", "bias")
 
 
 def form(sizes: Standard, *, device: torch.device, precision: str) -> Callable[..., Tensor] | None:
@@ -25,7 +29,7 @@ def form(sizes: Standard, *, device: torch.device, precision: str) -> Callable[.
             return partial(turned, sizes)
         return layer_by_layer.form(sizes, device=device, precision=precision)
     # Autocast rounds the model's own products one by one; folded matrices would be rounded once more.
-    return None if precision == "bf16" else partial(folded, sizes)
+    return None if precision == "bf16" else folded(sizes)
 
 
 def suit_kernels(sizes: Standard) -> bool:
@@ -33,16 +37,33 @@ def suit_kernels(sizes: Standard) -> bool:
     return sizes.nodes <= MOST_NODES and max(sizes.input_width, sizes.embed_dim, sizes.hidden_dim) <= WIDEST
 
 
-def folded(
-    sizes: Standard, p: Params, x: Float[Tensor, "replicas batch length in_dim"]
-) -> Float[Tensor, "replicas batch length out_dim"]:
+def folded(sizes: Standard) -> TwoStages:
     """The same function with half the multiplications: the state is only ever what the last ReLU gave."""
-    state = inputs(sizes, p, x)
+    hidden, heads = sizes.hidden_dim, sizes.heads
+    kept = sizes.nodes * (2 * (1 + heads) * hidden + 3 * heads * sizes.nodes)
+    return TwoStages(partial(folded_maps, sizes), partial(folded_pass, sizes), kept)
+
+
+def folded_maps(sizes: Standard, p: Params, x: Float[Tensor, "replicas batch length in_dim"]) -> Params:
+    """All that `folded_pass` needs of the weights."""
+    maps: dict[str, Tensor | None] = {}
     for index, (layer, logits) in enumerate(zip(fold(p, sizes.heads), fold_logits(p, sizes.heads), strict=True)):
-        state = attending_layer(state, *logits, *layer)
-        for weight, bias in middle_maps(p, index):
+        maps |= {f"{name} {index}": tensor for name, tensor in zip(MAPS, (*logits, *layer), strict=True)}
+    maps["decoder"], maps["decoder_bias"] = folded_decoder(p)
+    maps |= {name: p[name] for name in ("mlp_middle_weight", "mlp_middle_bias", "constants", "encoding") if name in p}
+    return {name: tensor for name, tensor in maps.items() if tensor is not None}
+
+
+def folded_pass(
+    sizes: Standard, maps: Params, x: Float[Tensor, "replicas batch length in_dim"]
+) -> Float[Tensor, "replicas batch length out_dim"]:
+    """What the model answers, from its maps."""
+    state = inputs(sizes, maps, x)
+    for index in range(sizes.depth):
+        state = attending_layer(state, *(maps.get(f"{name} {index}") for name in MAPS))
+        for weight, bias in middle_maps(maps, index):
             state = linear(state, weight, bias).relu()
-    return decoded(p, state)[:, :, : x.shape[2]]
+    return decoded(state, maps["decoder"], maps.get("decoder_bias"))[:, :, : x.shape[2]]
 
 
 def turned(
@@ -61,7 +82,7 @@ def turned(
         state = turning_rows(state, *query[index], *key[index], *layer, turns)
         for weight, bias in middle_maps(p, index):
             state = linear(state, weight, bias).relu()
-    return decoded(p, state)[:, :, : x.shape[2]]
+    return decoded(state, *folded_decoder(p))[:, :, : x.shape[2]]
 
 
 def through(

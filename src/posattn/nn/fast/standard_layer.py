@@ -1,8 +1,8 @@
 """The standard layer between two ReLUs, relu(u·M₀ + b + Σ_h softmax((u·N_h + c_h)·uᵀ)·u·M_h), written for speed.
 
-Two things cost most on a CPU when a sample has few nodes: softmax over a short last axis, and products with a
-transposed right side. So the weights are kept with the node that is read first and the readers, of every head, last
-(softmax then runs along the axis before the last), and what must be transposed is copied once.
+Two things cost most on a CPU when a sample has few nodes: softmax over a short last axis, and products whose result is
+narrow. So the weights are kept with the node that is read first and the readers, of every head, last: softmax then runs
+along the axis before the last, and logits of two heads are twice as wide.
 
 It can be differentiated once; for higher derivatives use the model itself.
 """
@@ -32,8 +32,7 @@ class _Few(torch.autograd.Function):
         query = n.transpose(1, 2).reshape(replicas, into, heads * into)  # [N_1 | … | N_H]
         value = m[:, 1:].transpose(1, 2).reshape(replicas, into, heads * out)  # [M_1 | … | M_H]
         moved = torch.baddbmm(c.flatten(1).unsqueeze(1), rows, query).view(samples, nodes * heads, into)
-        logits = torch.bmm(moved, by_sample.mT.contiguous())  # rows (reader, head), columns read
-        weights = logits.mT.contiguous().softmax(1)  # rows read, columns (reader, head)
+        weights = torch.bmm(by_sample, moved.mT).softmax(1)  # rows read, columns (reader, head)
         pairs = _turned(weights, nodes, heads)
         values = torch.bmm(rows, value).view(samples, nodes * heads, out)
         z = torch.bmm(rows, m[:, 0]) if b is None else torch.baddbmm(b.unsqueeze(1), rows, m[:, 0])
@@ -50,7 +49,7 @@ class _Few(torch.autograd.Function):
         into, out = rows.shape[2], z.shape[2]
         g = torch.ops.aten.threshold_backward(grads[0].reshape(z.shape), z, 0)
         dvalues = torch.bmm(pairs.mT, g).view(replicas, -1, heads * out)
-        dweights = _turned(torch.bmm(g, values.mT.contiguous()), nodes, heads)
+        dweights = _turned(torch.bmm(g, values.mT), nodes, heads)
         dlogits = weights * dweights
         dlogits = dlogits.addcmul_(weights, dlogits.sum(1, keepdim=True), value=-1)
         dmoved = torch.bmm(dlogits.mT, rows.view(-1, nodes, into)).view(replicas, -1, heads * into)

@@ -14,7 +14,9 @@ from contextlib import contextmanager
 from functools import cache
 
 import torch
+from torch import Tensor
 
+from posattn.nn.fast.two_stages import TwoStages
 from posattn.train.trial import Trial
 
 #: Numbers in the state of a chunk of replicas. One replica of the paper's size has that many; small ones share a chunk,
@@ -24,13 +26,15 @@ CHUNK_NUMBERS = 576_000
 _MMAP_THRESHOLD, _TRIM_THRESHOLD = -3, -1  # names of glibc's malloc.h
 
 
-def chunk_size(trial: Trial, replicas: int) -> int:
-    """How many replicas one pass takes together."""
+def chunk_size(trial: Trial, replicas: int, form: Callable[..., Tensor]) -> int:
+    """How many replicas one pass takes together; a form in two stages takes all of a core, and cuts them up itself."""
+    share = -(-replicas // torch.get_num_threads())
+    if isinstance(form, TwoStages):
+        return share
     known = getattr(trial.model, "nodes", getattr(trial.model, "length", 1))
     nodes = max(trial.data.lengths, default=known)  # models with random places know far more than samples have
     width = getattr(trial.model, "hidden_dim", getattr(trial.model, "embed_dim", 1))
-    cores = torch.get_num_threads()
-    return max(1, min(CHUNK_NUMBERS // (trial.data.batch * nodes * width), -(-replicas // cores)))
+    return max(1, min(CHUNK_NUMBERS // (trial.data.batch * nodes * width), share))
 
 
 @cache

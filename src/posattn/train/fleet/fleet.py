@@ -12,11 +12,13 @@ from functools import partial
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from posattn import checks, devices, tasks
 from posattn.errors import require
-from posattn.nn import AnyModule
+from posattn.nn import AnyModule, Architecture
 from posattn.nn.fast.choose import fast_form
+from posattn.nn.fast.two_stages import TwoStages
 from posattn.nn.initial_weights import Params
 from posattn.train.fleet.cpu import Workers, chunk_size, keep_freed_memory, without_tiny_numbers
 from posattn.train.fleet.cuda_graph import captured
@@ -26,6 +28,7 @@ from posattn.train.fleet.grouping import check_one_shape
 from posattn.train.fleet.optimiser import Update
 from posattn.train.fleet.parameters import FlatParameters
 from posattn.train.fleet.passes import FormulaPasses, Passes
+from posattn.train.fleet.pieces import PiecePasses
 from posattn.train.fleet.schedule import Schedule
 from posattn.train.random_streams import stream
 from posattn.train.trial import Trial
@@ -85,8 +88,9 @@ class Fleet:
 
     def _chunk(self, first: Params) -> int:
         """How many replicas a CPU takes together."""
-        if not self.trials[0].model.foreign:
-            return chunk_size(self.trials[0], len(self.trials))
+        model = self.trials[0].model
+        if not model.foreign:
+            return chunk_size(self.trials[0], len(self.trials), self._form(model))
         from posattn.train.fleet.any_module import chunk_size as measured
 
         return measured(self.trials, first)
@@ -98,8 +102,14 @@ class Fleet:
 
             given = {"step": self.counter, "together": together, "compiled": compiled}
             return any_passes(self.trials, self.parameters, **given)
+        form = self._form(model)
+        kind = PiecePasses if isinstance(form, TwoStages) and self.device.type != "cuda" else FormulaPasses
+        return kind(self.parameters, form, self.task)
+
+    def _form(self, model: Architecture) -> Callable[..., Tensor]:
+        """How the models are computed."""
         precision = devices.arithmetic(self.device, self.precision)
-        return FormulaPasses(self.parameters, fast_form(model, device=self.device, precision=precision), self.task)
+        return fast_form(model, device=self.device, precision=precision)
 
     def _prepare(self) -> None:
         """Have the passes made ready for the batches of every part, before the first step."""

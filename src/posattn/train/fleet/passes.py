@@ -59,10 +59,14 @@ class FormulaPasses:
             prediction = self.predict(chunk, inputs)
         else:
             prediction = self.training(self.parameters.chunks[chunk], *inputs)
-        with user_code.named(f"task '{self.task.name}': loss", owner=self.task):
-            loss = self.task.loss(prediction.to(self.parameters.values.dtype), target)
+        loss = self.loss(prediction, target)
         leaves = [self.parameters.chunks[chunk][name] for name in self.parameters.shapes]
         return loss.detach(), list(torch.autograd.grad(loss.sum(), leaves, allow_unused=True))
+
+    def loss(self, prediction: Tensor, target: Tensor) -> Tensor:
+        """The loss of each replica."""
+        with user_code.named(f"task '{self.task.name}': loss", owner=self.task):
+            return self.task.loss(prediction.to(self.parameters.values.dtype), target)
 
     def predict(self, chunk: int, inputs: Inputs) -> Tensor:
         return self.forward(self.parameters.chunks[chunk], *inputs)
