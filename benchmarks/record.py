@@ -15,41 +15,16 @@ import tarfile
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
-from posattn import engine, studies
+from posattn import engine
 from posattn.train import Trial
-from remaining import LEFT, SEEDS, seconds
+from remaining import RESULTS, done, parts, seconds
 
-RESULTS = Path(__file__).parents[1] / "docs" / "results"
 #: Capturing graphs, evaluating and writing, beside the steps themselves.
 SLACK = 1.15
 #: Seconds for which a part is begun that will not be done.
 WORTH_BEGINNING = 60.0
-
-
-def parts() -> Iterator[tuple[str, list[Trial]]]:
-    """The name and the trials of every part, in the order of the record."""
-    for name, task, arms, least, without in LEFT:
-        study, found = studies.get(name), {}
-        for of in study.tasks if task is None else (task,):
-            for case in study.cases(of, "paper"):
-                wanted = (arms is None or case.arm in arms) and isinstance(case.trial, Trial)
-                if wanted and case.x not in without and (least is None or (case.x or 0) >= least):
-                    found.setdefault(case.x, []).append(case)
-        for x in sorted(found, key=lambda x: (x is not None, x)):
-            trials = {one.id: one for case in found[x] for one in map(case.seeded, range(SEEDS))}
-            yield f"{name}{f', {task}' if task else ''}{f', {x:g}' if x is not None else ''}", [*trials.values()]
-
-
-def done(archives: list[Path]) -> set[str]:
-    """Ids of the trials whose figures are in archives."""
-    held = set()
-    for archive in archives:
-        with tarfile.open(archive) as opened:
-            held |= {Path(name).parent.name for name in opened.getnames() if name.endswith("metrics.json")}
-    return held
 
 
 def pack(folder: Path, out: Path) -> None:
@@ -86,7 +61,7 @@ def main() -> None:
     parser.add_argument("--list", action="store_true")
     asked = parser.parse_args()
     end = time.monotonic() + 60 * asked.minutes
-    stores = [*RESULTS.rglob("store.tar.xz"), *([asked.out] if asked.out.exists() else [])]
+    stores = [*RESULTS.rglob("store.tar.*"), *([asked.out] if asked.out.exists() else [])]
     held = done(stores)
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)

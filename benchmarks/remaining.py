@@ -2,18 +2,23 @@
 
     python benchmarks/remaining.py
 
-Prints a row for every study: trials of three seeds, steps of all of them, and how long they take. The milliseconds of a
-step are those of `steps.py` at one size (`ANCHORS`), taken in proportion to batch × nodes × layers for others.
-Fleets of few replicas, of small models, take longer than that, and large batches less.
+Prints a row for every study: trials of three seeds that no store under docs/results has, steps of all of them, and how
+long they take. The milliseconds of a step are those of `steps.py` at one size (`ANCHORS`), taken in proportion to
+batch × nodes × layers for others. Fleets of few replicas, of small models, take longer than that, and large batches
+less.
 """
 
+import tarfile
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 from posattn import studies
 from posattn.nn import GPTArchitecture, MixedPositional, MixedStandard
 from posattn.nn.numeric_sizes import Numeric
 from posattn.train import Trial
 
+RESULTS = Path(__file__).parents[1] / "docs" / "results"
 SEEDS = 3
 #: Study, task (None: all of them), models (None: all of them), least x, and what the paper has no figures for.
 LEFT = (
@@ -71,21 +76,40 @@ def seconds(trial: Trial) -> float:
     return anchor.seconds(steps, data.batch, nodes, model.depth)
 
 
-def main() -> None:
+def parts() -> Iterator[tuple[str, list[Trial]]]:
+    """The name and the trials of every part, all models of one place of a study, in the order of the record."""
     for name, task, arms, least, without in LEFT:
         study, found = studies.get(name), {}
         for of in study.tasks if task is None else (task,):
             for case in study.cases(of, "paper"):
-                if (arms is not None and case.arm not in arms) or not isinstance(case.trial, Trial):
-                    continue
-                if case.x in without or (least is not None and (case.x or 0) < least):
-                    continue
-                found[case.trial.id] = case.trial
-        steps = SEEDS * sum(trial.optimiser.steps for trial in found.values())
-        minutes = SEEDS * sum(map(seconds, found.values())) / 60
+                wanted = (arms is None or case.arm in arms) and isinstance(case.trial, Trial)
+                if wanted and case.x not in without and (least is None or (case.x or 0) >= least):
+                    found.setdefault(case.x, []).append(case)
+        for x in sorted(found, key=lambda x: (x is not None, x)):
+            trials = {one.id: one for case in found[x] for one in map(case.seeded, range(SEEDS))}
+            yield f"{name}{f', {task}' if task else ''}{f', {x:g}' if x is not None else ''}", [*trials.values()]
+
+
+def done(archives: Iterable[Path]) -> set[str]:
+    """Ids of the trials whose figures are in archives."""
+    held = set()
+    for archive in archives:
+        with tarfile.open(archive) as opened:
+            held |= {Path(name).parent.name for name in opened.getnames() if name.endswith("metrics.json")}
+    return held
+
+
+def main() -> None:
+    held = done(RESULTS.rglob("store.tar.*"))
+    rows: dict[str, dict[str, Trial]] = {}
+    for name, trials in parts():
+        study = ", ".join(part for part in name.split(", ") if not part[0].isdigit())
+        rows.setdefault(study, {}).update({trial.id: trial for trial in trials if trial.id not in held})
+    for name, trials in ((name, found.values()) for name, found in rows.items()):
+        minutes = sum(map(seconds, trials)) / 60
         cost = f"{minutes / 60:.1f} h" if minutes >= 60 else f"{minutes:.0f} min"
-        named = f"{name}, {task}" if task else name
-        print(f"| {named} | {SEEDS * len(found)} | {steps / 1e6:,.1f} million | {cost} |")
+        steps = sum(trial.optimiser.steps for trial in trials) / 1e6
+        print(f"| {name} | {len(trials)} | {steps:,.1f} million | {cost} |")
 
 
 if __name__ == "__main__":
