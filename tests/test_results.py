@@ -106,6 +106,7 @@ ROWS = {
         "ood-scale",
         "rotary",
         "sample-complexity",
+        "sizes",
         "small-standard",
         "symmetry",
     )
@@ -371,6 +372,22 @@ def test_sample_complexity_beside_the_published_figures(tmp_path):
         if (key[0], key[-1]) == ("standard", "c=3")
     ]
     assert (min(far_off), max(far_off)) == pytest.approx((7, 441), rel=0.05)
+
+
+def test_sizes_beside_the_published_figures(tmp_path):
+    found = results.results("sizes", unpacked(RESULTS / "sizes" / "store.tar.xz", tmp_path)).points
+    points = {(point.task, f"{point.arm}, {int(point.x)}", point.test_set): point for point in found}
+    shown = list(table("sizes"))
+    assert len(points) == 2 * len(shown) == 30
+    for task, model, cells in shown:
+        for test_set, (ours, published, ratio) in (("validation", cells[:3]), ("c=3", cells[3:])):
+            point = points[task, model, test_set]
+            assert len(point.ours) == 3
+            assert shows(ours, point.ours)
+            assert shows(published, point.published)
+            assert read(ratio) == pytest.approx(point.ratio, abs=0.0051)
+    off = {key for key, point in points.items() if point.ratio is None or not 1 / 3 < point.ratio < 3}
+    assert off == SIZES_OFF
 
 
 def test_mixed_types_are_solved_for_seen_and_for_unseen_labels(tmp_path):

@@ -91,8 +91,9 @@ class Task(ABC):
     def averages(self, target: Tensor) -> bool:
         """Whether the loss of samples with such targets is the mean of their losses, so that a batch may be cut.
 
-        It is where the loss is posattn's own; nothing is assumed of another.
+        The usual loss is; nothing is assumed of another.
         """
+        checks.tensor(f"task '{self.name}': the target", target)
         return type(self).loss is Task.loss
 
     def metric(self, prediction: Tensor, target: Tensor) -> Tensor:

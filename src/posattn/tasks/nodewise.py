@@ -3,6 +3,7 @@
 from jaxtyping import Float
 from torch import Tensor
 
+from posattn import checks
 from posattn.tasks.base import Task
 from posattn.tasks.scoring import check_scored, known_squared_error, solved, squared_error
 
@@ -27,7 +28,8 @@ class NodewiseTask(Task):
 
     def averages(self, target: Float[Tensor, "*replicas batch nodes channels"]) -> bool:
         """With several channels some targets are NaN, and samples count by how many of theirs are not."""
-        return type(self).loss is NodewiseTask.loss and target.shape[-1] == 1
+        checks.tensor(f"task '{self.name}': the target", target)
+        return type(self).loss is NodewiseTask.loss and target.shape[-1:] == (1,)
 
     def metric(
         self,

@@ -60,7 +60,8 @@ def folded_pass(
     """What the model answers, from its maps."""
     state = inputs(sizes, maps, x)
     for index in range(sizes.depth):
-        state = attending_layer(state, *(maps.get(f"{name} {index}") for name in MAPS))
+        logits, shift, matrices = (maps[f"{name} {index}"] for name in MAPS[:3])
+        state = attending_layer(state, logits, shift, matrices, maps.get(f"bias {index}"))
         for weight, bias in middle_maps(maps, index):
             state = linear(state, weight, bias).relu()
     return decoded(state, maps["decoder"], maps.get("decoder_bias"))[:, :, : x.shape[2]]
