@@ -68,7 +68,7 @@ def main() -> None:
         if asked.out.exists():
             with tarfile.open(asked.out) as archive:
                 archive.extractall(folder, filter="data")
-        missing = {name: [trial for trial in trials if trial.id not in held] for name, trials in parts()}
+        missing = {name + at: [trial for trial in trials if trial.id not in held] for name, at, trials in parts()}
         late = []
         for name, trials in missing.items():
             needed = SLACK * sum(map(seconds, trials))

@@ -76,8 +76,8 @@ def seconds(trial: Trial) -> float:
     return anchor.seconds(steps, data.batch, nodes, model.depth)
 
 
-def parts() -> Iterator[tuple[str, list[Trial]]]:
-    """The name and the trials of every part, all models of one place of a study, in the order of the record."""
+def parts() -> Iterator[tuple[str, str, list[Trial]]]:
+    """Study and place of every part, and its trials, all models of one place of a study, in the order of the record."""
     for name, task, arms, least, without in LEFT:
         study, found = studies.get(name), {}
         for of in study.tasks if task is None else (task,):
@@ -87,7 +87,7 @@ def parts() -> Iterator[tuple[str, list[Trial]]]:
                     found.setdefault(case.x, []).append(case)
         for x in sorted(found, key=lambda x: (x is not None, x)):
             trials = {one.id: one for case in found[x] for one in map(case.seeded, range(SEEDS))}
-            yield f"{name}{f', {task}' if task else ''}{f', {x:g}' if x is not None else ''}", [*trials.values()]
+            yield f"{name}{f', {task}' if task else ''}", f", {x:g}" if x is not None else "", [*trials.values()]
 
 
 def done(archives: Iterable[Path]) -> set[str]:
@@ -102,8 +102,7 @@ def done(archives: Iterable[Path]) -> set[str]:
 def main() -> None:
     held = done(RESULTS.rglob("store.tar.*"))
     rows: dict[str, dict[str, Trial]] = {}
-    for name, trials in parts():
-        study = ", ".join(part for part in name.split(", ") if not part[0].isdigit())
+    for study, _, trials in parts():
         rows.setdefault(study, {}).update({trial.id: trial for trial in trials if trial.id not in held})
     for name, trials in ((name, found.values()) for name, found in rows.items()):
         minutes = sum(map(seconds, trials)) / 60

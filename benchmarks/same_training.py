@@ -44,8 +44,8 @@ def training(trial: Trial) -> str:
 def covers(tested: Trial, trial: Trial) -> bool:
     """Whether the sets of `trial` are among those of `tested`, sample by sample: each has a stream named after it."""
     sets = {one.name: one for one in tested.test_sets}
-    same = all(sets.get(one.name) == one for one in trial.test_sets)
-    return same and tested.evaluation.samples == trial.evaluation.samples
+    alike = replace(tested.evaluation, sets=trial.evaluation.sets) == trial.evaluation
+    return alike and all(sets.get(one.name) == one for one in trial.test_sets)
 
 
 def figures_of(trial: Trial, metrics: dict[str, Any]) -> dict[str, Any]:

@@ -308,7 +308,6 @@ CALLS: dict[str, Callable[[], Arguments]] = {
     "tasks.AlignmentTask.target": lambda: {"self": tasks.get("warping"), "inputs": drawn("warping", length=4)[0]},
     "tasks.AlignmentTask.loss": lambda: {"self": tasks.get("sum")} | NUMERIC_LOSS,
     "tasks.AlignmentTask.metric": lambda: {"self": tasks.get("sum")} | NUMERIC_LOSS,
-    "tasks.AlignmentTask.averages": lambda: {"self": tasks.get("sum"), "target": X},
     "tasks.AllPairsTask": dict,
     "tasks.AllPairsTask.shape": lambda: {"self": tasks.get("all-pairs"), "nodes": 3},
     "tasks.AllPairsTask.sample": sampling("all-pairs", nodes=3),
@@ -318,7 +317,6 @@ CALLS: dict[str, Callable[[], Arguments]] = {
     "tasks.Fixed.target": lambda: {"self": fixed(), "inputs": X},
     "tasks.Fixed.loss": lambda: {"self": fixed()} | NUMERIC_LOSS,
     "tasks.Fixed.metric": lambda: {"self": fixed()} | NUMERIC_LOSS,
-    "tasks.Fixed.averages": lambda: {"self": fixed(), "target": X},
     "tasks.Fixed.read": lambda: {"self": tasks.Fixed, "path": "data.npz"},
     "tasks.Fixed.from_frame": lambda: {
         "self": tasks.Fixed,

@@ -11,12 +11,11 @@ from torch import Tensor
 
 from posattn import tasks
 from posattn.nn import Positional, Standard
-from posattn.tasks.base import Task
 from posattn.tasks.numeric import NumericTask
-from posattn.train import Fleet, Trial
+from posattn.train import Fleet
 from posattn.train.fleet import pieces
 from posattn.train.fleet.passes import FormulaPasses
-from posattn.train.fleet.pieces import PiecePasses
+from posattn.train.fleet.pieces import PiecePasses, is_mean
 
 from .small import small_trial
 
@@ -77,26 +76,75 @@ def test_loss_and_every_gradient_are_those_of_the_whole_batch(model: Any, limit:
         assert (one - other).abs().max() < EXACT * largest, name
 
 
+def test_answers_in_pieces_are_those_at_once(monkeypatch) -> None:
+    for model in MODELS:
+        monkeypatch.setattr("posattn.train.fleet.fleet.chunk_size", lambda trial, replicas, form: replicas)
+        trials = [replace(small_trial(model=model, seed=seed), precision="float64") for seed in range(3)]
+        fleet = Fleet(trials, device="cpu")
+        x = fleet.data.parts[0].tensors[0][:, :11]
+        assert isinstance(fleet.passes, PiecePasses)
+        whole = fleet.passes.forward(fleet.parameters.chunks[0], x)
+        for limit in (1, 700, 3000, 10**9):
+            monkeypatch.setattr(pieces, "KEPT_NUMBERS", limit)
+            with torch.no_grad():
+                assert (fleet.passes.predict(0, (x,)) - whole).abs().max() < EXACT * whole.abs().max()
+
+
+def worst(prediction: Tensor, target: Tensor) -> Tensor:
+    """A loss that is no mean: the largest error of a batch."""
+    return (prediction - target).abs().amax(dim=(-3, -2, -1))
+
+
 @dataclass(frozen=True)
 class Worst(NumericTask):
-    """A loss that is no mean: the largest error of a batch."""
-
     def loss(self, prediction: Tensor, target: Tensor) -> Tensor:
-        return (prediction - target).abs().amax(dim=(-3, -2, -1))
+        return worst(prediction, target)
 
 
-def test_a_batch_whose_loss_is_no_mean_stays_whole(monkeypatch) -> None:
-    worst = Worst("worst", "sums, by their worst", lambda x: x.cumsum(-1))
+@dataclass(frozen=True)
+class Given(NumericTask):
+    """Its loss is a field."""
+
+    loss: Any = worst
+
+
+@pytest.mark.parametrize("kind", [Worst, Given])
+def test_a_batch_whose_loss_is_no_mean_stays_whole(kind: Any, monkeypatch) -> None:
+    task = kind("worst", "sums, by their worst", lambda x: x.cumsum(-1))
     target = torch.zeros(1, 4, 5, 1)
-    assert not worst.averages(target)
-    assert tasks.get("sum").averages(target)
-    assert not tasks.get("sum").averages(torch.zeros(1, 4, 5, 2))  # with channels, where some are NaN
-    assert Task.averages(tasks.get("sum"), target) is False  # whose loss is not the usual one's
+    assert not is_mean(task, target)
     monkeypatch.setattr(pieces, "KEPT_NUMBERS", 1)
-    trial: Trial = replace(small_trial(), precision="float64")
-    fleet = Fleet([trial], device="cpu")
-    whole = FormulaPasses(fleet.parameters, fleet.passes.forward, worst)  # pyright: ignore[reportAttributeAccessIssue]
-    loss, expected = gradients(fleet, whole)
-    found_loss, found = gradients(fleet, PiecePasses(fleet.parameters, whole.forward, worst))
+    fleet = Fleet([replace(small_trial(), precision="float64")], device="cpu")
+    assert isinstance(fleet.passes, PiecePasses)
+    loss, expected = gradients(fleet, FormulaPasses(fleet.parameters, fleet.passes.forward, task))
+    found_loss, found = gradients(fleet, PiecePasses(fleet.parameters, fleet.passes.forward, task))
     assert (found_loss - loss).abs().max() < EXACT * loss.abs().max()
     assert all((one - other).abs().max() < EXACT for one, other in zip(found, expected, strict=True))
+
+
+def test_the_usual_losses_are_means_but_for_targets_that_may_be_unknown() -> None:
+    """Of samples that differ in what they lose, for every task whose batches may be cut."""
+    generator = torch.Generator().manual_seed(0)
+    cut = 0
+    for name in tasks.names():
+        task = tasks.get(name)
+        prediction, target = (torch.randn(1, 6, 5, 1, dtype=torch.float64, generator=generator) for _ in range(2))
+        if is_mean(task, target):
+            cut += 1
+            parts = [
+                task.loss(prediction[:, :2], target[:, :2]) / 3,
+                task.loss(prediction[:, 2:], target[:, 2:]) * 2 / 3,
+            ]
+            assert (sum(parts) - task.loss(prediction, target)).abs().max() < EXACT
+    assert cut >= 10
+    assert not is_mean(tasks.get("sum"), torch.zeros(1, 4, 5, 2))
+
+
+def test_a_tensor_of_the_loss_gets_no_gradient(monkeypatch) -> None:
+    """Only the weights are differentiated for, whatever else wants a gradient."""
+    other = torch.ones((), requires_grad=True)
+    fleet = Fleet([small_trial()], device="cpu")
+    loss = fleet.task.loss
+    monkeypatch.setattr(fleet.passes, "loss", lambda prediction, target: loss(prediction * other, target))
+    next(fleet.run())
+    assert other.grad is None

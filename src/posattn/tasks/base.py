@@ -88,14 +88,6 @@ class Task(ABC):
         score = scoring.squared_error if target.is_floating_point() else scoring.cross_entropy
         return score(prediction, target, axes=axes)
 
-    def averages(self, target: Tensor) -> bool:
-        """Whether the loss of samples with such targets is the mean of their losses, so that a batch may be cut.
-
-        The usual loss is; nothing is assumed of another.
-        """
-        checks.tensor(f"task '{self.name}': the target", target)
-        return type(self).loss is Task.loss
-
     def metric(self, prediction: Tensor, target: Tensor) -> Tensor:
         """What people quote: the share of samples with all numbers within rtol = atol = 0.1, or of right classes.
 

@@ -3,7 +3,6 @@
 from jaxtyping import Float
 from torch import Tensor
 
-from posattn import checks
 from posattn.tasks.base import Task
 from posattn.tasks.scoring import check_scored, known_squared_error, solved, squared_error
 
@@ -25,11 +24,6 @@ class NodewiseTask(Task):
         check_scored(self.name, prediction, target, axes=3)
         score = squared_error if target.shape[-1] == 1 else known_squared_error  # one channel is known everywhere
         return score(prediction, target, axes=3)
-
-    def averages(self, target: Float[Tensor, "*replicas batch nodes channels"]) -> bool:
-        """With several channels some targets are NaN, and samples count by how many of theirs are not."""
-        checks.tensor(f"task '{self.name}': the target", target)
-        return type(self).loss is NodewiseTask.loss and target.shape[-1:] == (1,)
 
     def metric(
         self,

@@ -78,6 +78,13 @@ def test_full_precision_takes_the_same_form_everywhere_but_for_these_on_a_gpu(
     assert chosen(model, device, precision) == (usual, None)
 
 
+def test_values_stay_narrow_on_a_cpu_where_that_is_less_arithmetic() -> None:
+    for narrow in (Positional(), Positional(heads=4, length=32), Positional(embed_dim=32)):
+        assert chosen(narrow, CPU, "float32")[0] == "factored_pass"
+    for wide in (Positional(heads=1), Positional(embed_dim=256), Positional(hidden_dim=16)):
+        assert chosen(wide, CPU, "float32")[0] == "folded"
+
+
 @EVERY_MODEL
 def test_cpu_has_no_tensor_cores_to_feed(model: Architecture, usual: str) -> None:
     assert chosen(model, CPU, "tf32") == (usual, None)

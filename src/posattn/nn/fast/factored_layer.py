@@ -1,9 +1,9 @@
 """The positional layer between two ReLUs, relu(u·M₀ + b + [A_1·u·V_1 | …]·W), with values as narrow as the heads.
 
-In `positional_layer` a head's values are u·M_h, as wide as the result, with M_h = V_h·W_h. Kept apart, the two factors
-cost as many multiplications where all heads together are as wide as the layer (as in the paper), and what the nodes
-read of each other, u·V_h, is H times narrower. Mixing few nodes is the slowest product of a CPU, so there this is
-faster.
+In `positional_layer` a head's values are u·M_h, as wide as the result, with M_h = V_h·W_h. With the two factors kept
+apart, what the nodes read of each other, u·V_h, is H times narrower, and in the paper's models, with two heads that
+together are as wide as the layer, the products cost as many multiplications as before. Mixing few nodes is the slowest
+product of a CPU.
 
 The state lies as (replicas, nodes, features, batch). One product gives [u·M₀ | u·V_1 | …]; its first columns become the
 result, in place, so the state that a layer gives is a view of what it computed.

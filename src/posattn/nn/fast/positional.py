@@ -27,7 +27,14 @@ def form(sizes: Positional, *, device: torch.device, precision: str) -> Callable
     # Autocast rounds the model's own products one by one; folded matrices would be rounded once more.
     if precision == "bf16":
         return None
-    return partial(folded, sizes) if device.type == "cuda" else factored(sizes)
+    return partial(folded, sizes) if device.type == "cuda" or not has_narrow_heads(sizes) else factored(sizes)
+
+
+def has_narrow_heads(sizes: Positional) -> bool:
+    """Whether `factored` multiplies less than `folded`, for one node in a layer that reads what another gave."""
+    heads, nodes, embed, hidden = sizes.heads, sizes.nodes, sizes.embed_dim, sizes.hidden_dim
+    folded = (1 + heads) * hidden * hidden + heads * nodes * hidden
+    return hidden * (hidden + embed) + embed * hidden + nodes * embed < folded
 
 
 def attention(sizes: Positional, p: Params, length: int) -> Float[Tensor, "replicas layers heads nodes nodes"]:

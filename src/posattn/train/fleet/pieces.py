@@ -7,6 +7,8 @@ import torch
 from torch import Tensor
 
 from posattn.nn.fast.two_stages import TwoStages
+from posattn.tasks.base import Task
+from posattn.tasks.nodewise import NodewiseTask
 from posattn.train.fleet.passes import FormulaPasses, Inputs
 
 #: Numbers that a layer keeps of a piece: two pieces of a batch for positional models of the paper's size, three for
@@ -32,30 +34,47 @@ def pieces(replicas: int, batch: int, kept: int, *, whole: bool) -> Iterator[Pie
 
 
 class PiecePasses(FormulaPasses):
-    """Folds all replicas of a chunk at once; gradients of the folded matrices are collected piece by piece.
-
-    A batch is cut only where its loss is the mean of its samples' losses.
-    """
+    """Folds all replicas of a chunk at once; gradients of the folded matrices are collected piece by piece."""
 
     forward: TwoStages
 
     def gradient(self, chunk: int, inputs: Inputs, target: Tensor) -> tuple[Tensor, list[Tensor | None]]:
-        params, values = self.parameters.chunks[chunk], self.parameters.values
+        params = self.parameters.chunks[chunk]
         maps = self.forward.fold(params, *inputs)
         learned = {name: tensor for name, tensor in maps.items() if tensor.requires_grad}
         grads = {name: torch.zeros_like(tensor) for name, tensor in learned.items()}
         replicas, batch = target.shape[:2]
-        losses = values.new_zeros(replicas)
-        for at, samples in pieces(replicas, batch, self.forward.kept, whole=not self.task.averages(target)):
+        losses = self.parameters.values.new_zeros(replicas)
+        for at, samples in pieces(replicas, batch, self.forward.kept, whole=not is_mean(self.task, target)):
             own = {name: tensor[at].detach().requires_grad_(name in learned) for name, tensor in maps.items()}
+            leaves = [own[name] for name in learned]
             for part in samples:
                 prediction = self.forward.apply(own, *(x[at, part] for x in inputs))
                 loss = self.loss(prediction, target[at, part]) * ((part.stop - part.start) / batch)
-                loss.sum().backward()
+                loss.sum().backward(inputs=leaves)
                 losses[at] += loss.detach()
-            for name, grad in grads.items():
-                held = own[name].grad
-                if held is not None:
-                    grad[at] = held
-        leaves = [params[name] for name in self.parameters.shapes]
-        return losses, list(torch.autograd.grad([*learned.values()], leaves, [*grads.values()], allow_unused=True))
+            for grad, leaf in zip(grads.values(), leaves, strict=True):
+                if leaf.grad is not None:
+                    grad[at] = leaf.grad
+        given = [params[name] for name in self.parameters.shapes]
+        return losses, list(torch.autograd.grad([*learned.values()], given, [*grads.values()], allow_unused=True))
+
+    def predict(self, chunk: int, inputs: Inputs) -> Tensor:
+        maps = self.forward.fold(self.parameters.chunks[chunk], *inputs)
+        replicas, batch = inputs[0].shape[:2]
+        answers = []
+        for at, samples in pieces(replicas, batch, self.forward.kept, whole=False):
+            own = {name: tensor[at] for name, tensor in maps.items()}
+            parts = [self.forward.apply(own, *(x[at, part] for x in inputs)) for part in samples]
+            answers.append(torch.cat(parts, dim=1))
+        return torch.cat(answers)
+
+
+def is_mean(task: Task, target: Tensor) -> bool:
+    """Whether the loss of samples with such targets is the mean of their losses, so that a batch may be cut.
+
+    posattn's own are, where no target is NaN, which only those of several channels are. Nothing is assumed of a
+    user's loss.
+    """
+    own = getattr(task.loss, "__func__", None)
+    return own is Task.loss or (own is NodewiseTask.loss and target.shape[-1] == 1)
