@@ -1,7 +1,7 @@
 """Where does a training step spend its time on a GPU?
 
     python benchmarks/steps.py                     every row
-    python benchmarks/steps.py rotary mixed        rows whose name has one of these words in it
+    python benchmarks/steps.py rotary mixed        rows whose name begins with one of these words
     python benchmarks/steps.py --kernels 12        and the kernels that take longest
 
 Fleets of the studies' own trials, as their paper presets train them, and of the models of `posattn bench`: milliseconds
@@ -90,7 +90,7 @@ def main() -> None:
     parser.add_argument("--kernels", type=int, default=0)
     asked = parser.parse_args()
     for name, replicas, made in rows():
-        if asked.words and not any(word in name for word in asked.words):
+        if asked.words and not name.startswith(tuple(asked.words)):
             continue
         step = made()
         print(f"{name} × {replicas}: {gpu_milliseconds(step, STEPS) / replicas:.4f} ms", flush=True)

@@ -32,8 +32,9 @@ def test_a_models_forward_pass_is_ten_functions_in_three_files(hops):
 
 def test_a_study_from_the_command_to_the_report_passes_few_functions_and_files(hops):
     # The compiler, which makes one of the study's models, is a passage of its own. Of these functions, 34 in
-    # four files put the answer into words and draw up the table at the end, which a run did not do before, and 12 in
-    # two files fold the matrices of all replicas first and then take their samples in pieces.
-    assert hops["run"]["functions_outside_compile"] <= 462
+    # four files put the answer into words and draw up the table at the end, which a run did not do before, 12 in two
+    # files fold the matrices of all replicas first and then take their samples in pieces, and two give a layer's
+    # matrices to this form and to that of a GPU.
+    assert hops["run"]["functions_outside_compile"] <= 464
     assert hops["run"]["files_outside_compile"] <= 88
     assert hops["run"]["functions"] > 200  # that the run was followed to its end

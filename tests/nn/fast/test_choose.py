@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -62,6 +63,12 @@ MODELS: list[tuple[Architecture, str]] = [
     (ExactPositional(), "the model's own"),
     (FullyConnected(), "layers"),
 ]
+#: Those that have kernels on a GPU, and the forms that are made of these.
+KERNELS: dict[Architecture, str] = {
+    **dict.fromkeys((Positional(), Positional(bias=False), Standard()), "by_rows"),
+    **dict.fromkeys((MixedPositional(), MixedStandard()), "by_rows"),
+    Standard(rotary=True): "turned",
+}
 EVERY_MODEL = pytest.mark.parametrize(("model", "usual"), MODELS, ids=lambda value: type(value).__name__)
 
 
@@ -71,10 +78,10 @@ EVERY_MODEL = pytest.mark.parametrize(("model", "usual"), MODELS, ids=lambda val
 def test_full_precision_takes_the_same_form_everywhere_but_for_these_on_a_gpu(
     model: Architecture, usual: str, device: torch.device, precision: str
 ) -> None:
-    if device == CUDA and type(model) is Positional:
+    if (device, precision) == (CUDA, "float32"):
+        usual = KERNELS.get(model, usual)
+    elif device == CUDA and type(model) is Positional:
         usual = "folded"
-    elif (model, device, precision) == (Standard(rotary=True), CUDA, "float32"):
-        usual = "turned"
     assert chosen(model, device, precision) == (usual, None)
 
 
@@ -97,11 +104,37 @@ def test_tensor_cores_get_the_form_that_feeds_them(precision: str, dtype: torch.
         assert chosen(positional, CUDA, precision) == ("expanded", dtype)
 
 
-def test_a_standard_model_is_folded_but_for_bfloat16() -> None:
-    """Its kernels are chosen layer by layer, and there is none for sixteen bits."""
-    for standard in (Standard(), Standard(bias=False), Standard(length=64), Standard(mlp_layers=3)):
-        assert chosen(standard, CUDA, "tf32") == ("folded_pass", None)
-        assert chosen(standard, CUDA, "bf16") == ("half", None)
+def test_a_standard_model_takes_its_kernels_where_it_fits_but_for_bfloat16() -> None:
+    many: dict[str, Any] = {"encoding": "binary"}  # P is short: one-hot rows are as wide as there are nodes
+    for fits in (
+        Standard(),
+        Standard(bias=False),
+        Standard(length=127, **many),
+        Standard(mlp_layers=3),
+        Standard(in_dim=119),
+    ):
+        assert chosen(fits, CUDA, "tf32") == chosen(fits, CUDA, "float32") == ("by_rows", None)
+        assert chosen(fits, CUDA, "bf16") == ("half", None)
+    for wide in (Standard(length=128, **many), Standard(hidden_dim=129), Standard(in_dim=120)):  # [x ‖ P]: nine more
+        assert chosen(wide, CUDA, "tf32") == chosen(wide, CUDA, "float32") == ("folded_pass", None)
+
+
+def test_values_stay_narrow_on_a_gpu_where_that_is_less_arithmetic() -> None:
+    for narrow in (Positional(), Positional(heads=4, length=32), Positional(length=127), MixedPositional()):
+        assert chosen(narrow, CUDA, "float32")[0] == "by_rows"
+    for wide in (Positional(heads=1), Positional(embed_dim=256), Positional(hidden_dim=16), Positional(length=128)):
+        assert chosen(wide, CUDA, "float32")[0] == "folded"
+
+
+def test_a_gpu_with_less_shared_memory_takes_kernels_for_fewer_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The largest tiles need 197 kB; an RTX 4090 has 99."""
+    for shared, most in ((101_376, 31), (232_448, 127)):
+        monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+        here = SimpleNamespace(shared_memory_per_block_optin=shared)
+        monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device, here=here: here)
+        fits, larger = (Standard(length=length, encoding="binary") for length in (most, most + 1))
+        assert chosen(fits, CUDA, "float32")[0] == "by_rows"
+        assert chosen(larger, CUDA, "float32")[0] == "folded_pass"
 
 
 @pytest.mark.parametrize(
@@ -118,13 +151,13 @@ def test_what_would_be_too_much_arithmetic_expanded_takes_the_usual_way(
 ) -> None:
     for precision in ("tf32", "bf16"):
         assert chosen(fits, CUDA, precision)[0] == "expanded"
-        assert chosen(does_not, CUDA, precision)[0] == ("folded" if precision == "tf32" else "half")
+        assert chosen(does_not, CUDA, precision)[0] == ("by_rows" if precision == "tf32" else "half")
 
 
 @pytest.mark.parametrize(
     ("fits", "does_not"),
     [
-        (Standard(rotary=True, length=31), Standard(rotary=True, length=32)),
+        (Standard(rotary=True, length=127, encoding="binary"), Standard(rotary=True, length=128, encoding="binary")),
         (Standard(rotary=True, hidden_dim=128), Standard(rotary=True, hidden_dim=129)),
         (Standard(rotary=True, embed_dim=128), Standard(rotary=True, embed_dim=130)),
         (Standard(rotary=True, in_dim=119), Standard(rotary=True, in_dim=120)),  # [x ‖ P]: nine more

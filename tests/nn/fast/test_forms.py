@@ -10,6 +10,7 @@ from nn.fast.equality import assert_equals_the_model, traced
 from posattn import PositionalTransformer, StandardTransformer
 from posattn.nn.fast import positional, standard
 from posattn.nn.fast.any_model import mapped
+from posattn.nn.fast.kernel_limits import MOST_NODES
 from posattn.nn.initial_weights import Params
 
 SIZES: dict[str, Any] = {"length": 5, "in_dim": 2, "out_dim": 3, "embed_dim": 6, "hidden_dim": 13}
@@ -78,11 +79,20 @@ def test_standard_folds_without_the_encoding_in_its_input():
     assert_equals_the_model(standard.folded(architecture), architecture, p, oracle.numbers(2, 3, 5, 2))
 
 
-def test_a_rotary_model_takes_inputs_that_are_too_long_for_its_kernels():
-    """Built for five numbers, without P in its input, so that it takes any number of them."""
-    architecture, p = replicas_of(StandardTransformer, 2, **SIZES, rotary=True, append_encoding=False)
-    x = oracle.numbers(2, 3, standard.MOST_NODES, 2)  # and the scratchpad
-    assert_equals_the_model(partial(standard.turned, architecture), architecture, p, x)
+@pytest.mark.parametrize(
+    ("kind", "form", "options"),
+    [
+        (StandardTransformer, standard.turned, {"rotary": True, "append_encoding": False}),
+        (StandardTransformer, standard.by_rows, {"encoding": "sinusoidal", "encoding_dim": 6}),
+        (PositionalTransformer, positional.by_rows, {"encoding": "sinusoidal", "encoding_dim": 6}),
+    ],
+    ids=["rotary", "standard", "positional"],
+)
+def test_a_form_of_kernels_takes_inputs_that_are_too_long_for_them(kind, form, options):
+    """Built for five numbers, with an encoding that goes on or none, so that it takes any number of them."""
+    architecture, p = replicas_of(kind, 2, **SIZES, **options)
+    x = oracle.numbers(2, 3, MOST_NODES, 2)  # and the scratchpad
+    assert_equals_the_model(partial(form, architecture), architecture, p, x)
 
 
 @FORMS

@@ -10,11 +10,11 @@ the difference as a part of the norm.
 import itertools
 import json
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, nullcontext
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 from unittest.mock import patch
 
 import numpy as np
@@ -24,179 +24,19 @@ from torch import Tensor
 sys.path.insert(0, str(Path(__file__).parents[2]))
 from nn import oracle
 from nn.fast import layers
-
-#: Float32 sums of a few hundred terms: each adds at most 2⁻²⁴ of the whole.
-FLOAT32 = 256 * 2.0**-24
-#: Unit roundoff of what a kernel rounds its factors to.
-ROUNDOFF = {"float32": 2.0**-24, "tf32": 2.0**-11, "float16": 2.0**-11}
-#: Most roundings between an input and a gradient: N, s, the weights, M, y, g, the logits' derivative, ds, du, uᵀ·right.
-ROUNDINGS = 10
-
-
-class Line(NamedTuple):
-    case: str
-    quantity: str
-    error: float
-    bound: float
-
-
-def norm_error(found: Tensor, expected: Tensor, least: float = 0.0) -> float:
-    """‖found − expected‖/‖expected‖, or as a part of `least` where that is larger."""
-    assert found.shape == expected.shape
-    scale = max(float(expected.norm()), least)
-    difference = float((found.detach().cpu().double() - expected).norm())
-    return difference / scale if scale else difference
-
-
-def compared(
-    case: str,
-    fast: Callable[..., Tensor],
-    formula: Callable[..., Tensor],
-    inputs: Sequence[Tensor | None],
-    bound: float,
-    *,
-    relu: bool = True,
-) -> Iterator[Line]:
-    """Value and gradients of `fast`, in the inputs' dtypes, beside those of the formula in float64 on the CPU.
-
-    Rounding may switch a ReLU that is almost at 0, and a gradient is then off by all of it: none is sent there.
-    """
-    exact = [None if x is None else x.detach().cpu().double() for x in inputs]
-    before = formula(*exact)
-    weighing = layers.numbers(*before.shape, seed=99)
-    if relu:
-        weighing[before.abs() < 8 * bound] = 0.0
-    first = next(x for x in inputs if x is not None)
-    weighing = weighing.to(first.dtype)
-    found = layers.traced(fast, inputs, weighing.to(first.device))
-    whole = (lambda *given: formula(*given).relu()) if relu else formula
-    expected = layers.traced(whole, exact, weighing.double())
-    yield Line(case, "value", norm_error(found.value, expected.value), bound)
-    largest = max(float(x.norm()) for x in expected.gradients if x is not None)
-    for at, (x, y) in enumerate(zip(found.gradients, expected.gradients, strict=True)):
-        if x is not None and y is not None:
-            # With one node the softmax is 1: the derivatives of its logits are 0, or what rounding makes of that.
-            yield Line(case, f"gradient {at}", norm_error(x, y, 0.01 * largest), bound)
-
-
-def drawn(device: str, *shapes: tuple[int, ...], scales: Sequence[float] = ()) -> list[Tensor]:
-    pairs = zip(shapes, scales or [1.0] * len(shapes), strict=True)
-    return [layers.numbers(*shape, seed=at, scale=k).float().to(device) for at, (shape, k) in enumerate(pairs)]
-
-
-def strewn(*tensors: Tensor) -> list[Tensor]:
-    return [layers.scattered(x) for x in tensors]
-
-
-@contextmanager
-def rounding() -> Iterator[None]:
-    """Products of float32 rounded to TF32."""
-    before = torch.backends.cuda.matmul.fp32_precision
-    torch.backends.cuda.matmul.fp32_precision = "tf32"
-    try:
-        yield
-    finally:
-        torch.backends.cuda.matmul.fp32_precision = before
-
-
-def attending(device: str) -> Iterator[Line]:
-    """`attending_rows` and `turning_rows`: samples that fill a tile, leave rows over, and need several tiles."""
-    from posattn.nn.kernels.attending_rows import attending_rows, turning_rows
-
-    # replicas, batch, nodes, into, heads, out: a tile of 16 or 32 rows holds as many whole samples as fit
-    sizes = [
-        (2, 17, 9, 10, 2, 64),  # the paper's first layer
-        (3, 5, 11, 13, 2, 7),  # distinct primes
-        (2, 67, 1, 5, 1, 3),  # one node
-        (2, 9, 5, 17, 3, 1),  # three samples a tile, one row over
-        (1, 2, 32, 64, 1, 17),  # one sample fills a tile
-        (2, 3, 17, 17, 3, 1),  # one sample a tile, 15 rows over
-        (2, 7, 9, 64, 2, 16),  # wider going in than coming out
-        (1, 1, 2, 1, 1, 2),
-    ]
-    for size in sizes:
-        r, s, n, k, h, f = size
-        inputs = drawn(
-            device, (r, s, n, k), (r, h, k, k), (r, h, k), (r, 1 + h, k, f), (r, f),
-            scales=[1.0, 1 / k, k**-0.5, k**-0.5, 1.0],
-        )  # fmt: skip
-        yield from compared(f"attending {size}", attending_rows, layers.attending_sum, inputs, FLOAT32)
-        with rounding():
-            bound = ROUNDINGS * ROUNDOFF["tf32"]
-            yield from compared(f"attending, rounded {size}", attending_rows, layers.attending_sum, inputs, bound)
-        if size == sizes[1]:
-            none: list[Any] = [*inputs[:-1], None]
-            yield from compared("without bias", attending_rows, layers.attending_sum, none, FLOAT32)
-            yield from compared("strewn", attending_rows, layers.attending_sum, strewn(*inputs), FLOAT32)
-            # Logits of some hundreds, with errors of as many roundoffs: exp of them would overflow.
-            u, nn, c, *rest = inputs
-            sharp = [u, 300 * nn, 300 * c, *rest]
-            yield from compared("sharp", attending_rows, layers.attending_sum, sharp, 300 * FLOAT32)
-    with rounding():  # where products are rounded, a tile has up to 64 rows
-        bound = ROUNDINGS * ROUNDOFF["tf32"]
-        for size in [(1, 2, 64, 64, 1, 17), (2, 3, 33, 17, 3, 1)]:
-            r, s, n, k, h, f = size
-            inputs = drawn(
-                device, (r, s, n, k), (r, h, k, k), (r, h, k), (r, 1 + h, k, f), (r, f),
-                scales=[1.0, 1 / k, k**-0.5, k**-0.5, 1.0],
-            )  # fmt: skip
-            yield from compared(f"attending, rounded {size}", attending_rows, layers.attending_sum, inputs, bound)
-
-    def turned(x: Tensor) -> Tensor:
-        """Pairs of dimensions as complex numbers, times e^(i·angle)."""
-        nodes, width = x.shape[-2:]
-        angle = torch.arange(nodes)[:, None] * 10_000.0 ** (-torch.arange(0, width, 2).double() / width)
-        pairs = torch.view_as_complex(x.unflatten(-1, (-1, 2)).contiguous())
-        return torch.view_as_real(pairs * torch.polar(torch.ones_like(angle), angle)).flatten(-2)
-
-    def turning_sum(
-        heads: int, u: Tensor, q: Tensor, qb: Tensor, k: Tensor, kb: Tensor, m: Tensor, b: Tensor
-    ) -> Tensor:
-        query, key = (
-            turned((torch.einsum("rsik,rkl->rsil", u, w) + v[:, None, None]).unflatten(3, (heads, -1)).transpose(2, 3))
-            for w, v in ((q, qb), (k, kb))
-        )
-        weights = torch.einsum("rshil,rshjl->rshij", query, key).softmax(-1)
-        z = torch.einsum("rsik,rkf->rsif", u, m[:, 0]) + torch.einsum("rshij,rsjk,rhkf->rsif", weights, u, m[:, 1:])
-        return z + b[:, None, None, :]
-
-    # replicas, batch, nodes, into, heads, width of a query, out
-    for turning in [
-        (2, 17, 9, 10, 2, 6, 11),
-        (1, 5, 9, 64, 2, 64, 64),
-        (3, 5, 11, 13, 3, 2, 7),
-        (2, 37, 1, 5, 1, 4, 3),
-        (1, 2, 32, 7, 2, 4, 5),
-    ]:
-        r, s, n, k, h, w, f = turning
-        angle = torch.arange(n)[:, None] * 10_000.0 ** (-torch.arange(0, w, 2).double() / w)
-        sine = torch.stack([-angle.sin(), angle.sin()], dim=-1).flatten(1)
-        turns = torch.stack([angle.cos().repeat_interleave(2, 1), sine]).float().to(device)
-        inputs = drawn(
-            device, (r, s, n, k), (r, k, h * w), (r, h * w), (r, k, h * w), (r, h * w), (r, 1 + h, k, f), (r, f),
-            scales=[1.0, *[(k * w) ** -0.5, w**-0.5] * 2, k**-0.5, 1.0],
-        )  # fmt: skip
-
-        def fast(*given: Any, turns: Tensor = turns) -> Tensor:
-            u, q, qb, k, kb, m, b = given
-            return turning_rows(u, q, qb, k, kb, m, b, turns)
-
-        yield from compared(f"turning {turning}", fast, partial(turning_sum, h), inputs, FLOAT32)
-        with rounding():
-            bound = ROUNDINGS * ROUNDOFF["tf32"]
-            yield from compared(f"turning, rounded {turning}", fast, partial(turning_sum, h), inputs, bound)
-    yield from not_a_number(device)
-    yield from trespassing(device)
-    yield Line("second derivative", "is refused", float(not refuses_twice(attending_rows, device)), 0.0)
-    with ExitStack() as patches:
-        if device == "cpu":  # on a GPU the layer chooses these kernels by itself
-            from posattn.nn.fast import standard
-
-            patches.enter_context(patch.object(standard, "attending_layer", attending_rows))
-        yield from model("standard", "folded", device, heads=3)
-        yield from model("standard", "folded", device, heads=2, bias=False)
-        yield from model("standard", "turned", device, heads=3, rotary=True)
-        yield from model("standard", "turned", device, heads=2, bias=False, rotary=True)
+from nn.kernels import reading_cases
+from nn.kernels.comparing import (
+    FLOAT32,
+    ROUNDINGS,
+    ROUNDOFF,
+    Line,
+    compared,
+    drawn,
+    model,
+    norm_error,
+    rounding,
+    strewn,
+)
 
 
 def tf32(device: str) -> Iterator[Line]:
@@ -217,8 +57,8 @@ def tf32(device: str) -> Iterator[Line]:
 def not_a_number(device: str) -> Iterator[Line]:
     """A NaN comes out as one, also that of a GPU: it has all bits set, and rounding it up would make it 0."""
     from posattn.nn.kernels import causal_attention as causal
-    from posattn.nn.kernels.attending_rows import attending_rows
     from posattn.nn.kernels.decoder import one_number
+    from posattn.nn.kernels.row_maps import map_rows
 
     nan = torch.tensor([0x7FFFFFFF], dtype=torch.int32).view(torch.float32).to(device)
     read = torch.zeros(1, 5, 48, device=device)
@@ -228,11 +68,15 @@ def not_a_number(device: str) -> Iterator[Line]:
     causal._forward[(1, 1)](read, attended, 0.25, **sizes)
     yield Line("NaN", "causal attention", float(not attended.isnan().all()), 0.0)
 
-    u, m, zero = torch.zeros(1, 2, 2, 16), torch.ones(1, 2, 16, 16), torch.zeros(1, 1, 16, 16)
-    u[0, 0, 1] = nan.cpu()
-    z = attending_rows(*(x.to(device) for x in (u, zero, zero[:, :, 0], m, zero[:, 0, 0])))
-    yield Line("NaN", "attending rows", float(not z[0, 0].isnan().all()), 0.0)
-    answer = one_number(u.to(device), m[:, 0, :, :1].to(device), None)
+    u, ones, zero = (x.to(device) for x in (torch.zeros(1, 2, 2, 16), torch.ones(1, 16, 16), torch.zeros(1, 1, 16, 16)))
+    u[0, 0, 1] = nan
+    for exact in (True, False):
+        with nullcontext() if exact else rounding():
+            z = reading_cases.attended(u, zero, zero[:, :, 0], zero[:, 0], ones, ones, None)
+        yield Line("NaN", f"attending layer, exact={exact}", float(not z[0, 0].isnan().all()), 0.0)
+        found = map_rows(u.flatten(1, 2), ones, exact=exact, relu=True).isnan().all(2).flatten().tolist()
+        yield Line("NaN", f"x·W, exact={exact}", float(found != [False, True, False, False]), 0.0)
+    answer = one_number(u, ones[:, :, :1], None)
     yield Line("NaN", "decoder", float(answer.isnan().flatten().tolist() != [False, True, False, False]), 0.0)
 
     from posattn.nn.kernels.expanded_positional import bias_relu_
@@ -242,37 +86,6 @@ def not_a_number(device: str) -> Iterator[Line]:
     yield Line("NaN", "bias_relu_", float(not bias_relu_(row.clone(), zeros).isnan().all()), 0.0)
     product = wide_product(torch.ones(1, 1, 1, device=device), row.contiguous(), relu=True)
     yield Line("NaN", "wide_product", float(not product.isnan().all()), 0.0)
-
-
-def trespassing(device: str) -> Iterator[Line]:
-    """A tile of 32 rows holds three samples of nine nodes, and writes those: its other rows are the next tile's.
-
-    The interpreter runs one tile after another, so the next one would make good what this one did; run it alone.
-    """
-    from posattn.nn.kernels import attending_rows as kernels
-
-    total, k, f, n = 72, 16, 8, 9
-    width, own = k + 2 * f, [False] * 27 + [True] * 45
-    u, moved, shift, dz = drawn(device, (total, k), (total, width), (k + f,), (total, f))
-    sizes: dict[str, Any] = {"total": total, "into": k, "wide": k, "out": f, "width": width, "HEADS": 1, "NODES": n}
-    sizes |= {"TURNED": False, "PRECISION": "tf32x3", "ROWS": 32, "WIDE": k, "OUT": 16}
-    z, right, du = (torch.full((total, columns), torch.nan, device=device) for columns in (f, width, k))
-    kernels._forward[(1, 1)](u, moved, shift, u, z, **sizes)
-    sums = torch.zeros(1, k + f, device=device)
-    kernels._backward[(1, 1)](u, moved, shift, u, z.nan_to_num(), dz, right, du, sums, **sizes)
-    for name, written in (("z", z), ("right", right), ("du", du)):
-        yield Line("one tile alone", f"{name}: its own rows", float(written.isnan().any(1).tolist() != own), 0.0)
-
-
-def refuses_twice(layer: Callable[..., Tensor], device: str) -> bool:
-    from posattn.errors import PosattnError
-
-    inputs = [x.requires_grad_() for x in drawn(device, (1, 2, 3, 5), (1, 1, 5, 5), (1, 1, 5), (1, 2, 5, 7), (1, 7))]
-    try:
-        torch.autograd.grad(layer(*inputs).sum(), inputs, create_graph=True)
-    except PosattnError as error:
-        return "second derivative" in str(error)
-    return False
 
 
 def wide(device: str) -> Iterator[Line]:
@@ -323,20 +136,6 @@ def wide(device: str) -> Iterator[Line]:
             patches.enter_context(patch.object(wide_kernels, "SLICE", 128))  # empty columns cost the interpreter time
         yield from mixed_layers(mixing.mixed_layer, device)
         yield from model("positional", "folded", device, heads=3)
-
-
-def exact(device: str) -> Iterator[Line]:
-    """`exact_product`: 128 rows, 64 columns and a depth of 32 at once."""
-    from posattn.nn.kernels.exact_products import exact_product
-
-    for shape in [(2, 130, 65, 33), (3, 5, 7, 11), (1, 1, 1, 1), (2, 128, 64, 32), (1, 257, 130, 64)]:
-        r, rows, columns, depth = shape
-        x, w, y = drawn(device, (r, rows, depth), (r, columns, depth), (r, rows, columns))
-        product = torch.einsum("rid,rjd->rij", x.cpu().double(), w.cpu().double())
-        yield Line(f"exact {shape}", "x·wᵀ", norm_error(exact_product(x, w), product), FLOAT32)
-        yield Line(f"exact {shape}", "strewn", norm_error(exact_product(*strewn(x, w)), product), FLOAT32)
-        found = exact_product(x, w, add_to=y.clone())
-        yield Line(f"exact {shape}", "added", norm_error(found, product + y.cpu().double()), FLOAT32)
 
 
 def mixed_layers(layer: Callable[..., Tensor], device: str) -> Iterator[Line]:
@@ -511,21 +310,25 @@ def expanded(state: Tensor, *rest: Any) -> Tensor:
     return flat.unflatten(2, (state.shape[1], -1)).permute(0, 2, 3, 1)
 
 
-def model(kind: str, form: str, device: str, **options: Any) -> Iterator[Line]:
-    """A model of three layers in the form that is made of these kernels, against the model itself in float64."""
-    from posattn import PositionalTransformer, StandardTransformer
-    from posattn.nn.fast import positional, standard
+def look_up(device: str) -> Iterator[Line]:
+    """`look_up_gradient`: 32 places at once, tables of 64 … 256 entries."""
+    from posattn.nn.kernels.look_up import look_up_gradient
 
-    cls, forms = (PositionalTransformer, positional) if kind == "positional" else (StandardTransformer, standard)
-    whole = oracle.stirred(cls(length=5, layers=3, in_dim=2, out_dim=3, hidden_dim=13, embed_dim=6, **options))
-    x = oracle.numbers(1, 7, 5, 2)
-    with torch.no_grad():
-        rounded = {name: tensor.float().to(device) for name, tensor in whole.replica().items()}
-        made = standard.folded if (kind, form) == ("standard", "folded") else partial(partial, getattr(forms, form))
-        found = made(whole.architecture)(rounded, x.float().to(device))
-        expected = whole(x[0])[None]
-    # one layer after another
-    yield Line(f"{kind} model, {form}, {options}", "value", norm_error(found, expected), 3 * FLOAT32)
+    # replicas, batch, nodes, entries, width
+    for shape in [(2, 17, 5, 13, 7), (1, 1, 1, 1, 1), (3, 7, 11, 150, 32), (2, 40, 9, 65, 33)]:
+        r, batch, nodes, entries, width = shape
+        (dy,) = drawn(device, (r, batch, nodes + 2, width))
+        codes = torch.randint(0, entries, (r, batch, nodes), generator=torch.Generator().manual_seed(0)).to(device)
+        part = dy[:, :, :nodes]  # as it lies above other nodes
+        chosen = torch.nn.functional.one_hot(codes.cpu(), entries).double()
+        expected = torch.einsum("rbne,rbnw->rew", chosen, part.cpu().double())
+        found = look_up_gradient(codes, part, entries)
+        again = look_up_gradient(codes, part.mT.contiguous().mT, entries)  # other strides
+        yield Line(f"look up {shape}", "float32", norm_error(found, expected), FLOAT32)
+        yield Line(f"look up {shape}", "lying otherwise", norm_error(again, expected), FLOAT32)
+        with rounding():
+            found = look_up_gradient(codes, part, entries)
+        yield Line(f"look up {shape}", "rounded", norm_error(found, expected), 4 * ROUNDOFF["tf32"])
 
 
 def decoder(device: str) -> Iterator[Line]:
@@ -621,11 +424,13 @@ def noise(device: str) -> Iterator[Line]:
 if __name__ == "__main__":
     torch.set_num_threads(1)
     kernels: dict[str, Callable[[str], Iterator[Line]]] = {
-        "attending": attending,
-        "exact": exact,
+        "attending": lambda device: itertools.chain(reading_cases.attending(device), not_a_number(device)),
+        "mixing": reading_cases.mixing,
+        "maps": reading_cases.maps,
         "wide": wide,
         "expand": expand,
         "decoder": decoder,
+        "look-up": look_up,
         "adam": adam,
         "signed": signed,
         "gpt": gpt,

@@ -32,11 +32,13 @@ def measured(kernels: str, device: str) -> list[dict[str, Any]]:
 @pytest.mark.parametrize(
     ("kernels", "least"),
     [
-        ("attending", 160),
-        ("exact", 15),
+        ("attending", 300),
+        ("mixing", 150),
+        ("maps", 100),
         ("wide", 70),
         ("expand", 45),
         ("decoder", 50),
+        ("look-up", 12),
         ("adam", 20),
         ("signed", 80),
         ("gpt", 100),

@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from posattn.nn.fast.products import linear
+from posattn.nn.fast.products import linear, split_heads
 from posattn.nn.initial_weights import Params
 
 #: Widest state that the kernel of `posattn.nn.kernels.decoder` takes.
@@ -63,6 +63,26 @@ class FactoredLayers(NamedTuple):
     output: Float[Tensor, "replicas layers values hidden"]
     bias: Float[Tensor, "replicas layers hidden"] | None
 
+    def each(self) -> "list[FactoredLayer]":
+        """Taken apart by one operation each."""
+        maps, output = self.maps.unbind(1), self.output.unbind(1)
+        biases = [None] * len(maps) if self.bias is None else self.bias.unbind(1)
+        return [FactoredLayer(*layer) for layer in zip(maps, output, biases, strict=True)]
+
+
+class FactoredLayer(NamedTuple):
+    """One of them."""
+
+    maps: Float[Tensor, "replicas into columns"]
+    output: Float[Tensor, "replicas values hidden"]
+    bias: Float[Tensor, "replicas hidden"] | None
+
+    def matrices(self, heads: int) -> Float[Tensor, "replicas mixed into hidden"]:
+        """[M₀, M_1, …]: those of a `FoldedLayer`."""
+        own, values = self.maps.split((self.output.shape[2], self.output.shape[1]), dim=2)
+        per_head = split_heads(values, heads) @ self.output.unflatten(1, (heads, -1))
+        return torch.cat([own.unsqueeze(1), per_head], dim=1)
+
 
 def fold(p: Params, heads: int, *, embedded: bool = False) -> list[FoldedLayer]:
     """Multiply the matrices between two ReLUs together.
@@ -88,7 +108,7 @@ def fold(p: Params, heads: int, *, embedded: bool = False) -> list[FoldedLayer]:
     return folded
 
 
-def factor(p: Params) -> list[FactoredLayers]:
+def factor(p: Params, *, embedded: bool = False) -> list[FactoredLayers]:
     """Multiply the matrices between two ReLUs together, but for a head's two factors: of the first layer, then others.
 
     With x = u·E + e as in `fold`, M₀ = E·T₀, V_h = E·W_V,h, W = W_O·W₁'s lower half, and b gains e·T₀ + e·W_V·W.
@@ -96,16 +116,20 @@ def factor(p: Params) -> list[FactoredLayers]:
     upper, lower = p["mlp_in_weight"].split(p["value_weight"].shape[2], dim=2)
     output = p["output_weight"] @ lower
     own = torch.cat([upper, p["value_weight"]], dim=3)
-    before, counts = entries(p)
+    before, counts = entries(p, embedded=embedded)
     stacks = own.split(counts, dim=1), output.split(counts, dim=1), _biases(p, output, lower, counts)
     layers = []
     for entry, maps, outputs, shift in zip(before, *stacks, strict=True):
-        assert entry is not None
-        if entry.bias is not None and shift is not None:
+        if entry is not None and entry.bias is not None and shift is not None:
             kept, read = (entry.bias @ maps).split((upper.shape[3], output.shape[2]), dim=3)
             shift = shift + (kept + read @ outputs).squeeze(2)
-        layers.append(FactoredLayers(entry.weight @ maps, outputs, shift))
+        layers.append(FactoredLayers(maps if entry is None else entry.weight @ maps, outputs, shift))
     return layers
+
+
+def factor_each(p: Params, *, embedded: bool = False) -> list[FactoredLayer]:
+    """The same, layer by layer."""
+    return [layer for layers in factor(p, embedded=embedded) for layer in layers.each()]
 
 
 def _biases(p: Params, out: Tensor, lower: Tensor, counts: list[int]) -> list[Tensor | None]:

@@ -9,7 +9,8 @@ from torch import Tensor
 
 from posattn.nn.fast import shifted
 from posattn.nn.fast.factored_layer import factored_layer
-from posattn.nn.fast.folding import decoded, factor, fold, folded_decoder, middle_maps
+from posattn.nn.fast.folding import decoded, factor, factor_each, fold, folded_decoder, middle_maps
+from posattn.nn.fast.kernel_limits import kernels_hold, most_nodes
 from posattn.nn.fast.nodes import inputs, rows
 from posattn.nn.fast.positional_layer import expanded_layer, mixed_layer, moved, with_identity
 from posattn.nn.fast.products import attention_weights, linear, split_heads
@@ -27,7 +28,11 @@ def form(sizes: Positional, *, device: torch.device, precision: str) -> Callable
     # Autocast rounds the model's own products one by one; folded matrices would be rounded once more.
     if precision == "bf16":
         return None
-    return partial(folded, sizes) if device.type == "cuda" or not has_narrow_heads(sizes) else factored(sizes)
+    if device.type == "cuda":
+        widest = max(sizes.embed_dim, sizes.hidden_dim)
+        suits = has_narrow_heads(sizes) and kernels_hold(device, precision, nodes=sizes.nodes, widest=widest)
+        return partial(by_rows, sizes) if suits else partial(folded, sizes)
+    return factored(sizes) if has_narrow_heads(sizes) else partial(folded, sizes)
 
 
 def has_narrow_heads(sizes: Positional) -> bool:
@@ -75,12 +80,11 @@ def factored_maps(sizes: Positional, p: Params, x: Float[Tensor, "replicas batch
     """All that `factored_pass` needs of the weights."""
     mixing = attention(sizes, p, x.shape[2])
     first, *others = factor(p)
-    own, values = first.maps.squeeze(1).split((first.output.shape[3], first.output.shape[2]), dim=2)
-    per_head = split_heads(values, sizes.heads) @ first.output.squeeze(1).unflatten(1, (sizes.heads, -1))
+    (entry,) = first.each()
     maps: dict[str, Tensor | None] = {
         "first_mixing": with_identity(mixing[:, :1]).squeeze(1),
-        "first_maps": torch.cat([own.unsqueeze(1), per_head], dim=1),
-        "first_bias": None if first.bias is None else first.bias.squeeze(1),
+        "first_maps": entry.matrices(sizes.heads),
+        "first_bias": entry.bias,
         "mixing": mixing[:, 1:],
     }
     for layers in others:
@@ -103,6 +107,29 @@ def factored_pass(
     for index, layer in enumerate(zip(*stacks, strict=True), start=1):
         state = _through_middle(maps, index, factored_layer(state, *layer))
     return moved(state, maps["decoder"], maps.get("decoder_bias"))[:, :length].permute(0, 3, 1, 2)
+
+
+def by_rows(
+    sizes: Positional, p: Params, x: Float[Tensor, "replicas batch length in_dim"]
+) -> Float[Tensor, "replicas batch length out_dim"]:
+    """The factored form in the kernels of `posattn.nn.kernels`, in which a sample's nodes are neighbouring rows."""
+    length, nodes = x.shape[2], x.shape[2] + sizes.scratchpad
+    if nodes > most_nodes(x.device):  # a model may take longer inputs than it was built for
+        return folded(sizes, p, x)
+    from posattn.nn.kernels.reading_layer import mapped, mixing_layer
+
+    mixing, (first, *others) = attention(sizes, p, length).unbind(1), factor_each(p)
+    numbers = inputs(sizes, p, x)
+    read = with_identity(mixing[0].unsqueeze(1)).flatten(1, 3) @ numbers.permute(0, 2, 3, 1).flatten(2)
+    read = read.unflatten(2, (numbers.shape[3], -1)).unflatten(1, (-1, nodes))
+    beside = read.permute(0, 4, 2, 1, 3).flatten(3)  # every node's numbers, then those that each head reads
+    state = mapped(beside, first.matrices(sizes.heads).flatten(1, 2), first.bias)
+    for index in range(sizes.depth):
+        if index:
+            state = mixing_layer(state, mixing[index], *others[index - 1])
+        for weight, bias in middle_maps(p, index):
+            state = mapped(state, weight, bias)
+    return decoded(state, *folded_decoder(p))[:, :, :length]
 
 
 def _through_middle(p: Params, index: int, state: Tensor) -> Tensor:

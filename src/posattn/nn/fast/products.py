@@ -18,6 +18,8 @@ from posattn.nn.initial_weights import Params
 #: Products of small matrices that keep a large GPU busy (two for each of an H200's 132 multiprocessors), and the fewest
 #: rows that are worth a product of their own.
 BUSY, ROWS = 264, 256
+#: The largest table whose gradient the kernel of `posattn.nn.kernels.look_up` takes.
+MOST_ENTRIES, WIDEST_ENTRY = 256, 64
 
 
 def linear(
@@ -140,8 +142,14 @@ class _LookUp(torch.autograd.Function):
     @staticmethod
     def backward(ctx, *grads):
         (codes,) = ctx.saved_tensors
-        chosen = codes.flatten(1).unsqueeze(2) == torch.arange(ctx.entries, device=codes.device)
-        return row_products(chosen.to(grads[0].dtype), grads[0].flatten(1, 2)), None
+        dy, entries = grads[0], ctx.entries
+        held = entries <= MOST_ENTRIES and dy.shape[3] <= WIDEST_ENTRY
+        if dy.is_cuda and dy.dtype == torch.float32 and held and not torch.is_grad_enabled():
+            from posattn.nn.kernels.look_up import look_up_gradient
+
+            return look_up_gradient(codes, dy, entries), None
+        chosen = codes.flatten(1).unsqueeze(2) == torch.arange(entries, device=codes.device)
+        return row_products(chosen.to(dy.dtype), dy.flatten(1, 2)), None
 
 
 def look_up(

@@ -9,10 +9,11 @@ from jaxtyping import Float
 from torch import Tensor
 
 from posattn.nn.fast import layer_by_layer
-from posattn.nn.fast.folding import decoded, entries, fold, folded_decoder, middle_maps
+from posattn.nn.fast.folding import decoded, entries, factor_each, fold, folded_decoder, middle_maps
+from posattn.nn.fast.kernel_limits import kernels_hold, most_nodes
 from posattn.nn.fast.nodes import inputs
-from posattn.nn.fast.products import linear, split_heads
-from posattn.nn.fast.standard_layer import MOST_NODES, WIDEST, attending_layer
+from posattn.nn.fast.products import beside, linear, split_heads
+from posattn.nn.fast.standard_layer import attending_layer
 from posattn.nn.fast.two_stages import TwoStages
 from posattn.nn.initial_weights import Params
 from posattn.nn.rotary import turning
@@ -24,17 +25,14 @@ MAPS = ("logits", "logits_bias", "maps", "bias")
 
 def form(sizes: Standard, *, device: torch.device, precision: str) -> Callable[..., Tensor] | None:
     """A rotary model goes layer by layer where there are no kernels: W_Q and W_K cannot be multiplied."""
+    widest = max(sizes.input_width, sizes.embed_dim, sizes.hidden_dim)
+    kernels = device.type == "cuda" and kernels_hold(device, precision, nodes=sizes.nodes, widest=widest)
     if sizes.rotary:
-        if device.type == "cuda" and precision in ("float32", "tf32") and suit_kernels(sizes):
-            return partial(turned, sizes)
-        return layer_by_layer.form(sizes, device=device, precision=precision)
+        return partial(turned, sizes) if kernels else layer_by_layer.form(sizes, device=device, precision=precision)
     # Autocast rounds the model's own products one by one; folded matrices would be rounded once more.
-    return None if precision == "bf16" else folded(sizes)
-
-
-def suit_kernels(sizes: Standard) -> bool:
-    """Whether the kernels hold the model."""
-    return sizes.nodes <= MOST_NODES and max(sizes.input_width, sizes.embed_dim, sizes.hidden_dim) <= WIDEST
+    if precision == "bf16":
+        return None
+    return partial(by_rows, sizes) if kernels else folded(sizes)
 
 
 def folded(sizes: Standard) -> TwoStages:
@@ -67,22 +65,41 @@ def folded_pass(
     return decoded(state, maps["decoder"], maps.get("decoder_bias"))[:, :, : x.shape[2]]
 
 
+def by_rows(
+    sizes: Standard, p: Params, x: Float[Tensor, "replicas batch length in_dim"]
+) -> Float[Tensor, "replicas batch length out_dim"]:
+    """The folded form in the kernels of `posattn.nn.kernels`, with values as narrow as their heads."""
+    if x.shape[2] + sizes.scratchpad > most_nodes(x.device):  # a model may take longer inputs than it was built for
+        return folded(sizes)(p, x)
+    from posattn.nn.kernels.reading_layer import attending_layer, mapped
+
+    state = inputs(sizes, p, x)
+    for index, (layer, (n, c)) in enumerate(zip(factor_each(p), fold_logits(p, sizes.heads), strict=True)):
+        maps = torch.cat([beside(n), layer.maps], dim=2)
+        state = attending_layer(state, maps, c.flatten(1), layer.output, layer.bias, heads=sizes.heads)
+        for weight, bias in middle_maps(p, index):
+            state = mapped(state, weight, bias)
+    return decoded(state, *folded_decoder(p))[:, :, : x.shape[2]]
+
+
 def turned(
     sizes: Standard, p: Params, x: Float[Tensor, "replicas batch length in_dim"]
 ) -> Float[Tensor, "replicas batch length out_dim"]:
-    """A rotary model by kernels: W_Q and W_K multiply with the map before them alone."""
-    if x.shape[2] + sizes.scratchpad > MOST_NODES:  # without P, such a model takes longer inputs than it was built for
+    """A rotary model by the same kernels: W_Q and W_K multiply with the map before them alone."""
+    if x.shape[2] + sizes.scratchpad > most_nodes(x.device):
         return layer_by_layer.numeric(sizes, p, x)
-    from posattn.nn.kernels.attending_rows import turning_rows
+    from posattn.nn.kernels.reading_layer import attending_layer, mapped
 
     state = inputs(sizes, p, x)
     scaled = p["query_weight"] / math.sqrt(sizes.query_width), p["query_bias"] / math.sqrt(sizes.query_width)
     query, key = through(p, *scaled), through(p, p["key_weight"], p["key_bias"])
     turns = turning(state.shape[2], sizes.query_width, device=state.device).to(state.dtype)
-    for index, layer in enumerate(fold(p, sizes.heads)):
-        state = turning_rows(state, *query[index], *key[index], *layer, turns)
+    for index, layer in enumerate(factor_each(p)):
+        (q, q_shift), (k, k_shift) = query[index], key[index]
+        maps, shift = torch.cat([q, k, layer.maps], dim=2), torch.cat([q_shift, k_shift], dim=1)
+        state = attending_layer(state, maps, shift, layer.output, layer.bias, heads=sizes.heads, turns=turns)
         for weight, bias in middle_maps(p, index):
-            state = linear(state, weight, bias).relu()
+            state = mapped(state, weight, bias)
     return decoded(state, *folded_decoder(p))[:, :, : x.shape[2]]
 
 

@@ -13,8 +13,6 @@ from torch import Tensor
 
 from posattn.nn.fast.products import beside, by_hand, linear, only_once, row_products
 
-#: Most nodes that the kernels of `posattn.nn.kernels.attending_rows` take, in float32 and rounded; the widest state.
-MOST_NODES, MOST_ROUNDED, WIDEST = 32, 64, 128
 #: Most nodes of samples that have few.
 FEW_NODES = 16
 
@@ -143,11 +141,6 @@ def attending_layer(
     b: Float[Tensor, "replicas out"] | None,
 ) -> Float[Tensor, "replicas batch nodes out"]:
     """relu(u·M₀ + b + Σ_h softmax((u·N_h + c_h)·uᵀ)·u·M_h), sample by sample."""
-    most = MOST_ROUNDED if torch.backends.cuda.matmul.fp32_precision == "tf32" else MOST_NODES
-    if u.is_cuda and u.dtype == m.dtype == torch.float32 and u.shape[2] <= most and max(m.shape[2:]) <= WIDEST:
-        from posattn.nn.kernels.attending_rows import attending_rows
-
-        return attending_rows(u, n, c, m, b)
     return by_hand((_Few if u.shape[2] <= FEW_NODES else _Many).apply, u, n, c, m, b)
 
 
@@ -159,7 +152,15 @@ def attending_node(
     b: Float[Tensor, "replicas out"] | None,
 ) -> Float[Tensor, "replicas batch out"]:
     """What `attending_layer` gives for node 0 of every sample: it reads first, and multiplies what it has read."""
-    first, heads = u[:, :, 0], n.shape[1]
-    query = linear(first, beside(n), c.flatten(1)).unflatten(2, (heads, -1))
-    weights = (query @ u.mT).softmax(-1)
-    return linear(torch.cat([first, (weights @ u).flatten(2)], dim=2), m.flatten(1, 2), b).relu()
+    query = linear(u[:, :, 0], beside(n), c.flatten(1)).unflatten(2, (n.shape[1], -1))
+    return reading_node((query @ u.mT).softmax(-1), u, m, b)
+
+
+def reading_node(
+    weights: Float[Tensor, "replicas batch_or_1 heads nodes"],
+    u: Float[Tensor, "replicas batch nodes into"],
+    m: Float[Tensor, "replicas mixed into out"],
+    b: Float[Tensor, "replicas out"] | None,
+) -> Float[Tensor, "replicas batch out"]:
+    """relu(u₀·M₀ + b + Σ_h w_h·u·M_h) for node 0 of every sample."""
+    return linear(torch.cat([u[:, :, 0], (weights @ u).flatten(2)], dim=2), m.flatten(1, 2), b).relu()
