@@ -3,18 +3,20 @@
     python benchmarks/remaining.py
 
 Prints a row for every study: trials of three seeds that no store under docs/results has, steps of all of them, and how
-long they take. The milliseconds of a step are those of `steps.py` at one size (`ANCHORS`), taken in proportion to
-batch × nodes × layers for others. Fleets of few replicas, of small models, take longer than that, and large batches
-less.
+long they take. The milliseconds of a step are those of `steps.py` at a few sizes (`ANCHORS`), taken in proportion to
+batch × nodes × layers for others. Fleets of few replicas, of small models, take longer than that; fleets side by side,
+as `record.py` runs them, a fifth less.
 """
 
+import math
 import tarfile
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from posattn import studies
-from posattn.nn import GPTArchitecture, MixedPositional, MixedStandard
+from posattn.nn import GPTArchitecture
 from posattn.nn.numeric_sizes import Numeric
 from posattn.train import Trial
 
@@ -22,7 +24,7 @@ RESULTS = Path(__file__).parents[1] / "docs" / "results"
 SEEDS = 3
 #: Study, task (None: all of them), models (None: all of them), least x, and what the paper has no figures for.
 LEFT = (
-    ("sample-complexity", None, ("standard",), 15_000, ()),
+    ("sample-complexity", None, ("standard",), 50_000, ()),
     ("mixed-type", None, ("standard", "positional"), None, ()),
     ("mixed-type-samples", None, ("standard", "positional"), None, ()),
     ("khop-depth", "khop-16", None, None, ()),
@@ -40,7 +42,7 @@ class Anchor:
 
     milliseconds: float
     batch: int
-    nodes: int
+    nodes: float
     layers: int
 
     def seconds(self, steps: int, batch: int, nodes: float, layers: int) -> float:
@@ -50,34 +52,48 @@ class Anchor:
 
 #: float32, fleets of 15 (numbers) and 6 (mixed types); TF32, fleets of 3 (the GPT-style pair).
 ANCHORS = {
-    "positional": Anchor(0.170, 1000, 9, 4),
-    "standard": Anchor(0.259, 1000, 9, 4),
-    "positional-placed": Anchor(1.04, 1000, 9, 4),  # not measured: that of the hybrid model, which takes the same way
-    "mixed-positional": Anchor(0.983, 1000, 99, 3),
-    "mixed-standard": Anchor(1.86, 1000, 99, 3),
-    "gpt-positional": Anchor(0.451, 64, 99, 4),
-    "gpt-standard": Anchor(0.377, 64, 99, 3),
+    "positional": (Anchor(0.138, 1000, 9, 4), Anchor(0.150, 2048, 5.5, 4), Anchor(0.526, 1000, 33, 6)),
+    "standard": (Anchor(0.217, 1000, 9, 4), Anchor(0.232, 2048, 5.5, 4), Anchor(1.424, 1000, 33, 6)),
+    "positional-placed": (
+        Anchor(1.04, 1000, 9, 4),
+    ),  # not measured: that of the hybrid model, which takes the same way
+    "mixed-positional": (Anchor(0.575, 1000, 99, 3),),
+    "mixed-standard": (Anchor(1.28, 1000, 99, 3),),
+    "gpt-positional": (Anchor(0.450, 64, 99, 4),),
+    "gpt-standard": (Anchor(0.370, 64, 99, 3),),
 }
 
 
 def seconds(trial: Trial) -> float:
-    """What one trial would take."""
+    """What one trial would take, from the step measured at the nearest number of nodes."""
     model, data, steps = trial.model, trial.data, trial.optimiser.steps
     if isinstance(model, GPTArchitecture):
-        anchor = ANCHORS["gpt-positional" if model.positional else "gpt-standard"]
-        return anchor.seconds(steps, data.batch, model.length, model.layers)
-    if isinstance(model, MixedPositional | MixedStandard):
-        anchor = ANCHORS["mixed-standard" if isinstance(model, MixedStandard) else "mixed-positional"]
-        return anchor.seconds(steps, data.batch, anchor.nodes, anchor.layers)
-    assert isinstance(model, Numeric)
-    anchor = ANCHORS.get(model.kind, ANCHORS["positional"])
-    lengths = data.lengths or (model.length,)
-    nodes = sum(lengths) / len(lengths) + model.scratchpad
-    return anchor.seconds(steps, data.batch, nodes, model.depth)
+        kind, nodes, layers = "gpt-positional" if model.positional else "gpt-standard", model.length, model.layers
+    else:
+        assert isinstance(model, Numeric)
+        lengths = data.lengths or (model.length,)
+        kind, nodes, layers = model.kind, sum(lengths) / len(lengths) + model.scratchpad, model.depth
+    anchors = ANCHORS.get(kind, ANCHORS["positional"])
+    nearest = min(anchors, key=lambda anchor: abs(math.log(anchor.nodes / nodes)))
+    return nearest.seconds(steps, data.batch, nodes, layers)
 
 
-def parts() -> Iterator[tuple[str, str, list[Trial]]]:
-    """Study and place of every part, and its trials, all models of one place of a study, in the order of the record."""
+class Part(NamedTuple):
+    """All models of one place of a study."""
+
+    study: str
+    task: str | None
+    x: float | None
+    arms: frozenset[str]
+    trials: list[Trial]
+
+    @property
+    def name(self) -> str:
+        return ", ".join([self.study, *filter(None, [self.task]), *([f"{self.x:g}"] if self.x is not None else [])])
+
+
+def parts() -> Iterator[Part]:
+    """Every part, in the order of the record."""
     for name, task, arms, least, without in LEFT:
         study, found = studies.get(name), {}
         for of in study.tasks if task is None else (task,):
@@ -87,7 +103,7 @@ def parts() -> Iterator[tuple[str, str, list[Trial]]]:
                     found.setdefault(case.x, []).append(case)
         for x in sorted(found, key=lambda x: (x is not None, x)):
             trials = {one.id: one for case in found[x] for one in map(case.seeded, range(SEEDS))}
-            yield f"{name}{f', {task}' if task else ''}", f", {x:g}" if x is not None else "", [*trials.values()]
+            yield Part(name, task, x, frozenset(case.arm for case in found[x]), [*trials.values()])
 
 
 def done(archives: Iterable[Path]) -> set[str]:
@@ -102,8 +118,9 @@ def done(archives: Iterable[Path]) -> set[str]:
 def main() -> None:
     held = done(RESULTS.rglob("store.tar.*"))
     rows: dict[str, dict[str, Trial]] = {}
-    for study, _, trials in parts():
-        rows.setdefault(study, {}).update({trial.id: trial for trial in trials if trial.id not in held})
+    for part in parts():
+        of = rows.setdefault(", ".join(filter(None, (part.study, part.task))), {})
+        of.update({trial.id: trial for trial in part.trials if trial.id not in held})
     for name, trials in ((name, found.values()) for name, found in rows.items()):
         minutes = sum(map(seconds, trials)) / 60
         cost = f"{minutes / 60:.1f} h" if minutes >= 60 else f"{minutes:.0f} min"

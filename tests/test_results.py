@@ -111,7 +111,7 @@ ROWS = {
         "symmetry",
     )
 }
-ROWS |= {"khop-tables": "khop-depth", "khop-tanh": "khop-depth"}
+ROWS |= {"khop-16": "khop-depth", "khop-tables": "khop-depth", "khop-tanh": "khop-depth"}
 
 
 @pytest.mark.parametrize("name", STORES)
@@ -334,7 +334,7 @@ def test_sample_complexity_beside_the_published_figures(tmp_path):
     points = {(point.arm, point.task, f"{int(point.x):,}", point.test_set): point for point in found}
     text = section("sample-complexity").split("### The standard model")
     shown = [(arm, *row) for arm, part in zip(("positional", "standard"), text, strict=True) for row in tabled(part)]
-    assert len(points) == 2 * len(shown) == 130
+    assert len(points) == 2 * len(shown) == 190
     for arm, task, samples, cells in shown:
         for test_set, (ours, published, ratio) in (("validation", cells[:3]), ("c=3", cells[3:])):
             point = points[arm, task, samples, test_set]
@@ -356,29 +356,36 @@ def test_sample_complexity_beside_the_published_figures(tmp_path):
         point = points["positional", *key]
         assert (min(point.published) < point.median < max(point.published)) == (key in far)
     ratios = {key[1:]: point.ratio for key, point in points.items() if key[0] == "standard"}
+    assert len(ratios) == 90
     assert ratios.pop(("min", "30,000", "validation")) == pytest.approx(3.7, abs=0.05)
-    assert len(ratios) == 29
-    assert all(ratio is not None and 1 / 2.2 < ratio < 2.2 for ratio in ratios.values())
-    minimum = points["standard", "min", "30,000", "validation"]
+    assert ratios.pop(("max-subarray", "35,000", "c=3")) == pytest.approx(0.31, abs=0.005)
+    assert all(ratio is not None and 1 / 3 < ratio < 3 for ratio in ratios.values())
+    minimum, subarray = (
+        points["standard", "min", "30,000", "validation"],
+        points["standard", "max-subarray", "35,000", "c=3"],
+    )
     assert sum(max(minimum.published) < loss for loss in minimum.ours) == 2
+    spans = min(subarray.ours), max(subarray.ours), min(subarray.published), max(subarray.published)
+    assert spans == pytest.approx((0.49, 5.43, 1.01, 6.86), abs=0.006)
     scale = results.results("ood-scale", unpacked(RESULTS / "ood-scale" / "store.tar.gz", tmp_path / "scale")).points
     whole = {(point.task, point.test_set): point.ours for point in scale if point.arm == "standard"}
     for key, point in points.items():
         if (key[0], key[2]) == ("standard", "30,000"):
             assert point.ours == whole[key[1], key[3]]
-    far_off = [
-        point.median / points["positional", *key[1:]].median
+    far_off = {
+        key[1:3]: point.median / points["positional", *key[1:]].median
         for key, point in points.items()
         if (key[0], key[-1]) == ("standard", "c=3")
-    ]
-    assert (min(far_off), max(far_off)) == pytest.approx((7, 441), rel=0.05)
+    }
+    assert far_off["sort", "5,000"] == min(far_off.values()) == pytest.approx(7, rel=0.05)
+    assert far_off["sum", "40,000"] == max(far_off.values()) == pytest.approx(2380, rel=0.01)
 
 
 def test_sizes_beside_the_published_figures(tmp_path):
     found = results.results("sizes", unpacked(RESULTS / "sizes" / "store.tar.xz", tmp_path)).points
     points = {(point.task, f"{point.arm}, {int(point.x)}", point.test_set): point for point in found}
     shown = list(table("sizes"))
-    assert len(points) == 2 * len(shown) == 30
+    assert len(points) == 2 * len(shown) == 40
     for task, model, cells in shown:
         for test_set, (ours, published, ratio) in (("validation", cells[:3]), ("c=3", cells[3:])):
             point = points[task, model, test_set]
@@ -392,10 +399,28 @@ def test_sizes_beside_the_published_figures(tmp_path):
         ("min", "positional, 2", "c=3"),
         ("min", "standard, 8", "validation"),
     }
-    far_off = [
-        points[task, "standard, 8", "c=3"].median / points[task, "positional, 8", "c=3"].median for task in TASKS
-    ]
-    assert (min(far_off), max(far_off)) == pytest.approx((185, 441), rel=0.01)
+    for length, told in ((2, (2.25, 750)), (8, (185, 441))):
+        far_off = [
+            points[task, f"standard, {length}", "c=3"].median / points[task, f"positional, {length}", "c=3"].median
+            for task in TASKS
+        ]
+        assert (min(far_off), max(far_off)) == pytest.approx(told, rel=0.01)
+
+
+def test_hops_up_to_sixteen_by_models_of_one_layer(tmp_path):
+    found = results.results("khop-depth", unpacked(RESULTS / "khop-16" / "store.tar.xz", tmp_path)).points
+    points = {(point.arm, point.test_set): point for point in found}
+    shown = list(tabled(section("k-hop").split("### Up to 16 hops")[1].split("### ")[0]))
+    assert [(layers, arm) for layers, arm, _ in shown] == [("1", "standard"), ("1", "positional")]
+    for _, arm, cells in shown:
+        for test_set, cell in zip(("validation", "k=1", "k=2", "k=4", "k=8", "k=16"), cells, strict=True):
+            ours = sorted(100 * value for value in points[arm, test_set].ours)
+            told = [float(number) for number in re.findall(r"[\d.]+", cell)]
+            assert told == pytest.approx([ours[1], ours[0], ours[2]], abs=0.0501)
+    task = tasks.get("khop-16")
+    answers = task.sample(1000, hops=16, generator=torch.Generator().manual_seed(0))[1][:, 1:]
+    missing = answers.max()  # the code after all letters and hop tokens; the blank stands at node 0 alone
+    assert float((answers == missing).double().mean()) == pytest.approx(0.49, abs=0.02)
 
 
 def test_mixed_types_are_solved_for_seen_and_for_unseen_labels(tmp_path):
