@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from lab.serving import served
 
@@ -54,13 +54,15 @@ def browser() -> Iterator[Browser]:
 
 @contextmanager
 def lab_page(browser: Browser, address: str, *, width: int = 1280, dark: bool = False) -> Iterator[Page]:
-    """The lab's page. It asks nobody but localhost, and its script raises nothing."""
+    """The lab's page, once all of it is there. It asks nobody but localhost, and its script raises nothing."""
     page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme="dark" if dark else "light")
     elsewhere, errors = [], []
     page.on("request", lambda request: elsewhere.append(request.url) if not is_local(request.url) else None)
     page.on("pageerror", lambda error: errors.append(str(error)))
     page.goto(address)
-    page.get_by_role("tab", name="Execute").wait_for()
+    page.get_by_role("tab", name="Execute").wait_for()  # tabs come first, then one control after another
+    page.get_by_role("button", name="Cancel").first.wait_for()
+    expect(page.get_by_text("Loading...", exact=True)).to_have_count(0, timeout=30_000)
     yield page
     page.close()
     assert elsewhere == []
