@@ -14,6 +14,7 @@ import torch
 from posattn import devices, tasks
 from posattn.errors import require, unknown
 from posattn.nn import Positional, Standard, model_of
+from posattn.nn.fast.large_products import product
 from posattn.train import Data, Fleet, Optimiser, Trial
 from posattn.train.trial import PRECISIONS
 
@@ -66,11 +67,11 @@ def milliseconds(step: Callable[[], Any], device: torch.device) -> float:
 def matmul_rate(device: torch.device, precision: str) -> float:
     """Floating-point operations a second in a large square product."""
     size = 8192 if device.type == "cuda" else 2048
-    a = torch.randn(size, size, device=device, dtype=torch.float64 if precision == "float64" else torch.float32)
+    a = torch.randn(1, size, size, device=device, dtype=torch.float64 if precision == "float64" else torch.float32)
     if device.type == "cuda":
         torch.backends.cuda.matmul.fp32_precision = "ieee" if precision in ("float32", "float64") else "tf32"
         a = a.bfloat16() if precision == "bf16" else a
-    rate = 2 * size**3 / (1e-3 * milliseconds(lambda: a @ a, device))
+    rate = 2 * size**3 / (1e-3 * milliseconds(lambda: product(a, a), device))
     if device.type == "cuda":
         torch.backends.cuda.matmul.fp32_precision = "ieee"
     return rate

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from posattn.errors import PosattnError
 from posattn.nn.fast import positional_layer
-from posattn.nn.fast.positional_layer import expanded_layer, mixed_layer, moved, with_identity
+from posattn.nn.fast.positional_layer import expanded_layer, mixed_layer, moved
 
 from . import layers
 from .layers import numbers
@@ -196,21 +196,6 @@ def test_moved_is_a_linear_map_of_every_node_and_sample(bias: bool) -> None:
     assert max(layers.errors(layers.traced(moved, inputs, weighing), expected)) < EXACT
     strewn = [layers.scattered(x) for x in inputs]
     assert max(layers.errors(layers.traced(moved, strewn, weighing), expected)) < EXACT
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_with_identity_puts_one_identity_before_the_heads_of_every_layer(dtype: torch.dtype) -> None:
-    attention = numbers(2, 3, 5, 7, 7, seed=1).to(dtype).requires_grad_()
-    found = with_identity(attention)
-    assert found.shape == (2, 3, 6, 7, 7)
-    assert found.dtype == dtype
-    for replica in range(2):
-        for layer in range(3):
-            assert torch.equal(found[replica, layer, 0], torch.eye(7, dtype=dtype))
-            assert torch.equal(found[replica, layer, 1:], attention[replica, layer])
-    weighing = numbers(*found.shape, seed=2).to(dtype)
-    (gradient,) = torch.autograd.grad(found, attention, weighing)
-    assert torch.equal(gradient, weighing[:, :, 1:])
 
 
 @pytest.mark.parametrize("replicas", [1, 3])

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from posattn.nn.fast import products
-from posattn.nn.fast.products import look_up
+from posattn.nn.fast.products import look_up, with_identity
 from posattn.nn.fast.standard_layer import attending_layer
 
 from . import layers
@@ -148,6 +148,24 @@ def test_the_attending_layer_has_the_value_and_gradients_of_the_formula(cut, pie
     expected = layers.traced(layers.attending, inputs, weighing)
     assert max(layers.errors(layers.traced(attending_layer, inputs, weighing), expected)) < EXACT
     assert used == [30] * 3  # gradients of N, of M_h and of M_0
+
+
+# ---- attention and the node itself
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_with_identity_puts_one_identity_before_the_heads_of_every_layer(dtype: torch.dtype) -> None:
+    attention = numbers(2, 3, 5, 7, 7, seed=1).to(dtype).requires_grad_()
+    found = with_identity(attention)
+    assert found.shape == (2, 3, 6, 7, 7)
+    assert found.dtype == dtype
+    for replica in range(2):
+        for layer in range(3):
+            assert torch.equal(found[replica, layer, 0], torch.eye(7, dtype=dtype))
+            assert torch.equal(found[replica, layer, 1:], attention[replica, layer])
+    weighing = numbers(*found.shape, seed=2).to(dtype)
+    (gradient,) = torch.autograd.grad(found, attention, weighing)
+    assert torch.equal(gradient, weighing[:, :, 1:])
 
 
 # ---- tables of embeddings

@@ -5,8 +5,7 @@ apart, what the nodes read of each other, u·V_h, is H times narrower, and in th
 together are as wide as the layer, the products cost as many multiplications as before. Mixing few nodes is the slowest
 product of a CPU.
 
-The state lies as (replicas, nodes, features, batch). One product gives [u·M₀ | u·V_1 | …]; its first columns become the
-result, in place, so the state that a layer gives is a view of what it computed.
+The state lies as (replicas, features, nodes, batch), so every map is one large product for all nodes and samples.
 
 It can be differentiated once; for higher derivatives use the model itself.
 """
@@ -15,67 +14,67 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from posattn.nn.fast.large_products import product
 from posattn.nn.fast.products import by_hand, only_once
 
 
 class _Factored(torch.autograd.Function):
     @staticmethod
     def forward(ctx, state, attention, maps, output, bias):
-        (replicas, nodes, _, batch), hidden = state.shape, output.shape[2]
-        state, maps, output = state.flatten(0, 1), _for_every_node(maps, nodes), _for_every_node(output, nodes)
-        moved = torch.bmm(maps, state)  # [u·M₀ | u·V_1 | …]
-        z, value = moved[:, :hidden], moved[:, hidden:]
-        read = torch.empty_like(value)
-        for each, of, into in zip(attention, _by_head(value, attention), _by_head(read, attention), strict=True):
-            torch.bmm(each, of, out=into)
-        z.baddbmm_(output, read)
+        (nodes, batch), readers, hidden = state.shape[2:], attention.shape[2], output.shape[2]
+        moved = product(maps.mT, state.flatten(2))  # [u·M₀ | u·V_1 | …]
+        per_feature = attention.repeat_interleave(output.shape[1] // attention.shape[1], dim=1)
+        read = moved.new_empty(*output.shape[:2], readers, batch)
+        for weights, value, into in zip(per_feature, moved[:, hidden:].unflatten(2, (nodes, batch)), read, strict=True):
+            torch.bmm(weights, value, out=into)
+        z = product(output.mT, read.flatten(2), moved[:, :hidden, : readers * batch])
         if bias is not None:
-            z.view(replicas, nodes, hidden, batch).add_(bias[:, None, :, None])
+            z.add_(bias.unsqueeze(2))
         z.relu_()
-        ctx.save_for_backward(state, attention, maps, output, moved, read)
-        ctx.sizes = replicas, nodes, hidden, batch, bias is not None
-        return z.view(replicas, nodes, hidden, batch)
+        ctx.save_for_backward(state, per_feature, maps, output, moved, read, z)
+        ctx.heads, ctx.has_bias = attention.shape[1], bias is not None
+        return z.unflatten(2, (readers, batch))
 
     @staticmethod
     def backward(ctx, *grads):
-        """Gradients of [u·M₀ | u·V_1 | …] take the place of these: whoever reads the result has had its turn."""
+        """Gradients of [u·M₀ | u·V_1 | …] take the place of these."""
         only_once()
-        state, attention, maps, output, moved, read = ctx.saved_tensors
-        replicas, nodes, hidden, batch, has_bias = ctx.sizes
-        g, value = moved[:, :hidden], moved[:, hidden:]
-        torch.ops.aten.threshold_backward.grad_input(grads[0].flatten(0, 1), g, 0, grad_input=g)
-        dread = torch.bmm(output.mT, g)
-        dattention = torch.empty_like(attention)
-        by_head = _by_head(dread, attention), _by_head(value, attention)
-        for each, of, values, into in zip(attention, *by_head, dattention, strict=True):
-            torch.bmm(of, values.mT, out=into)
-            torch.bmm(each.mT, of, out=values)
+        state, per_feature, maps, output, moved, read, z = ctx.saved_tensors
+        (nodes, batch), hidden, wide = state.shape[2:], output.shape[2], z.shape[2]
+        g = moved[:, :hidden, :wide]
+        torch.ops.aten.threshold_backward.grad_input(grads[0].flatten(2), z, 0, grad_input=g)
+        moved[:, :hidden, wide:] = 0  # of nodes that do not read
+        dread = product(output, g).view_as(read)
+        dweights = torch.empty_like(per_feature)
+        values = moved[:, hidden:].unflatten(2, (nodes, batch))
+        for weights, of, value, into in zip(per_feature, dread, values, dweights, strict=True):
+            torch.bmm(of, value.mT, out=into)
+            torch.bmm(weights.mT, of, out=value)
         return (
-            torch.bmm(maps.mT, moved).view(replicas, nodes, -1, batch) if ctx.needs_input_grad[0] else None,
-            dattention,
-            torch.bmm(state, moved.mT).view(replicas, nodes, *maps.mT.shape[1:]).sum(1),
-            torch.bmm(read, g.mT).view(replicas, nodes, *output.mT.shape[1:]).sum(1),
-            g.view(replicas, nodes, hidden, batch).sum((1, 3)) if has_bias else None,
+            product(maps, moved).view_as(state) if ctx.needs_input_grad[0] else None,
+            dweights.unflatten(1, (ctx.heads, -1)).sum(2),
+            product(state.flatten(2), moved.mT),
+            product(read.flatten(2), g.mT),
+            g.sum(2) if ctx.has_bias else None,
         )
 
 
-def _for_every_node(weight: Tensor, nodes: int) -> Tensor:
-    """Wᵀ of every replica, once for each of its nodes."""
-    return weight.mT.unsqueeze(1).expand(-1, nodes, -1, -1).flatten(0, 1)
-
-
-def _by_head(x: Tensor, attention: Tensor) -> Tensor:
-    """(replicas·nodes, values, batch) seen as (replicas, heads, nodes, width·batch)."""
-    replicas, heads, nodes = attention.shape[:3]
-    return x.view(replicas, nodes, heads, -1).transpose(1, 2)
-
-
 def factored_layer(
-    state: Float[Tensor, "replicas nodes into batch"],
-    attention: Float[Tensor, "replicas heads nodes nodes"],
+    state: Float[Tensor, "replicas into nodes batch"],
+    attention: Float[Tensor, "replicas heads readers nodes"],
     maps: Float[Tensor, "replicas into columns"],
     output: Float[Tensor, "replicas values hidden"],
     bias: Float[Tensor, "replicas hidden"] | None,
-) -> Float[Tensor, "replicas nodes hidden batch"]:
-    """relu(u·M₀ + b + [A_1·u·V_1 | …]·W); `maps`: [M₀ | V_1 | …]."""
+) -> Float[Tensor, "replicas hidden readers batch"]:
+    """relu(u·M₀ + b + [A_1·u·V_1 | …]·W) for the first nodes, the readers; `maps`: [M₀ | V_1 | …]."""
     return by_hand(_Factored.apply, state, attention, maps, output, bias)
+
+
+def mapped(
+    state: Float[Tensor, "replicas into nodes batch"],
+    weight: Float[Tensor, "replicas into out"],
+    bias: Float[Tensor, "replicas out"] | None,
+) -> Float[Tensor, "replicas out nodes batch"]:
+    """u·W + b where the state lies as in `factored_layer`."""
+    result = product(weight.mT, state.flatten(2))
+    return (result if bias is None else result + bias.unsqueeze(2)).unflatten(2, state.shape[2:])

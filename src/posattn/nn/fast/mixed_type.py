@@ -15,8 +15,8 @@ from posattn.nn.fast import layer_by_layer
 from posattn.nn.fast.folding import decoded, factor_each, fold, folded_decoder, middle_maps
 from posattn.nn.fast.kernel_limits import kernels_hold
 from posattn.nn.fast.positional import attention
-from posattn.nn.fast.positional_layer import mixed_layer, moved, with_identity
-from posattn.nn.fast.products import beside, linear
+from posattn.nn.fast.positional_layer import mixed_layer, moved
+from posattn.nn.fast.products import beside, linear, with_identity
 from posattn.nn.fast.standard import fold_logits
 from posattn.nn.fast.standard_layer import attending_layer, attending_node, reading_node
 from posattn.nn.initial_weights import Params

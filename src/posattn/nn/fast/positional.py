@@ -8,12 +8,12 @@ from jaxtyping import Float
 from torch import Tensor
 
 from posattn.nn.fast import shifted
-from posattn.nn.fast.factored_layer import factored_layer
+from posattn.nn.fast.factored_layer import factored_layer, mapped
 from posattn.nn.fast.folding import decoded, factor, factor_each, fold, folded_decoder, middle_maps
 from posattn.nn.fast.kernel_limits import kernels_hold, most_nodes
 from posattn.nn.fast.nodes import inputs, rows
-from posattn.nn.fast.positional_layer import expanded_layer, mixed_layer, moved, with_identity
-from posattn.nn.fast.products import attention_weights, linear, split_heads
+from posattn.nn.fast.positional_layer import expanded_layer, mixed_layer, moved
+from posattn.nn.fast.products import attention_weights, linear, split_heads, with_identity
 from posattn.nn.fast.two_stages import TwoStages
 from posattn.nn.initial_weights import Params
 from posattn.nn.positional import Positional
@@ -66,13 +66,15 @@ def folded(
     mixing = with_identity(attention(sizes, p, length)).unbind(1)
     state = inputs(sizes, p, x).permute(0, 2, 3, 1).contiguous()  # (replicas, nodes, features, batch)
     for index, layer in enumerate(fold(p, sizes.heads)):
-        state = _through_middle(p, index, mixed_layer(state, mixing[index], *layer))
+        state = mixed_layer(state, mixing[index], *layer)
+        for weight, bias in middle_maps(p, index):
+            state = moved(state, weight, bias).relu()
     return moved(state, *folded_decoder(p))[:, :length].permute(0, 3, 1, 2)
 
 
 def factored(sizes: Positional) -> TwoStages:
     """The folded form with less to mix: values stay as narrow as their heads. The first layer mixes numbers."""
-    kept = sizes.nodes * (sizes.hidden_dim + 2 * sizes.embed_dim)
+    kept = 2 * sizes.nodes * (sizes.hidden_dim + sizes.embed_dim)
     return TwoStages(partial(factored_maps, sizes), partial(factored_pass, sizes), kept)
 
 
@@ -83,7 +85,7 @@ def factored_maps(sizes: Positional, p: Params, x: Float[Tensor, "replicas batch
     (entry,) = first.each()
     maps: dict[str, Tensor | None] = {
         "first_mixing": with_identity(mixing[:, :1]).squeeze(1),
-        "first_maps": entry.matrices(sizes.heads),
+        "first_maps": entry.matrices(sizes.heads).transpose(1, 2).flatten(1, 2),
         "first_bias": entry.bias,
         "mixing": mixing[:, 1:],
     }
@@ -97,16 +99,23 @@ def factored_maps(sizes: Positional, p: Params, x: Float[Tensor, "replicas batch
 def factored_pass(
     sizes: Positional, maps: Params, x: Float[Tensor, "replicas batch length in_dim"]
 ) -> Float[Tensor, "replicas batch length out_dim"]:
-    """What the model answers, from its maps."""
+    """What the model answers, from its maps; nobody reads the scratchpad after the last layer."""
     length = x.shape[2]
-    state = inputs(sizes, maps, x).permute(0, 2, 3, 1).contiguous()  # (replicas, nodes, features, batch)
-    state = mixed_layer(state, maps["first_mixing"], maps["first_maps"], maps.get("first_bias"))
-    state = _through_middle(maps, 0, state)
+    numbers = inputs(sizes, maps, x).permute(0, 3, 2, 1)  # (replicas, features, nodes, batch)
+    beside = maps["first_mixing"].flatten(1, 2).unsqueeze(1) @ numbers
+    beside = beside.unflatten(2, (-1, numbers.shape[2])).flatten(1, 2)  # every node's numbers, and those it reads
+    state = mapped(beside, maps["first_maps"], maps.get("first_bias")).relu()
     names = ("mixing", "maps", "output", "bias")
-    stacks = (maps[name].unbind(1) if name in maps else [None] * (sizes.depth - 1) for name in names)
-    for index, layer in enumerate(zip(*stacks, strict=True), start=1):
-        state = _through_middle(maps, index, factored_layer(state, *layer))
-    return moved(state, maps["decoder"], maps.get("decoder_bias"))[:, :length].permute(0, 3, 1, 2)
+    stacks = [maps[name].unbind(1) if name in maps else [None] * (sizes.depth - 1) for name in names]
+    others = [*zip(*stacks, strict=True)]
+    for index in range(sizes.depth):
+        if index:
+            mixing, *layer = others[index - 1]
+            readers = length if index == sizes.depth - 1 else mixing.shape[2]
+            state = factored_layer(state, mixing[:, :, :readers], *layer)
+        for weight, bias in middle_maps(maps, index):
+            state = mapped(state, weight, bias).relu()
+    return mapped(state[:, :, :length], maps["decoder"], maps.get("decoder_bias")).permute(0, 3, 2, 1)
 
 
 def by_rows(
@@ -130,13 +139,6 @@ def by_rows(
         for weight, bias in middle_maps(p, index):
             state = mapped(state, weight, bias)
     return decoded(state, *folded_decoder(p))[:, :, :length]
-
-
-def _through_middle(p: Params, index: int, state: Tensor) -> Tensor:
-    """The MLP's inner maps, each with its ReLU."""
-    for weight, bias in middle_maps(p, index):
-        state = moved(state, weight, bias).relu()
-    return state
 
 
 def expanded(

@@ -24,14 +24,6 @@ MOST_ROWS = 128
 PIECE = 1000
 
 
-def with_identity(
-    attention: Float[Tensor, "replicas layers heads nodes nodes"],
-) -> Float[Tensor, "replicas layers mixed nodes nodes"]:
-    """[1, A_1, …, A_H]: what the matrices [M₀, M_1, …, M_H] are mixed with."""
-    eye = torch.eye(attention.shape[-1], dtype=attention.dtype, device=attention.device)
-    return torch.cat([eye.expand(*attention.shape[:2], 1, *eye.shape), attention], dim=2)
-
-
 def _suits_kernels(a: Tensor, y: Tensor) -> bool:
     """Whether the kernels for few rows and many columns apply, and are meant: float32 on CUDA, without rounding."""
     exact = torch.backends.cuda.matmul.fp32_precision != "tf32"

@@ -13,6 +13,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from posattn.errors import require
+from posattn.nn.fast.large_products import product
 from posattn.nn.initial_weights import Params
 
 #: Products of small matrices that keep a large GPU busy (two for each of an H200's 132 multiprocessors), and the fewest
@@ -34,7 +35,7 @@ def linear(
         rows = rows.reshape(rows.shape[0] * pieces, -1, rows.shape[2])
         weight = weight.repeat_interleave(pieces, dim=0)
         bias = None if bias is None else bias.repeat_interleave(pieces, dim=0)
-    y = torch.bmm(rows, weight) if bias is None else torch.baddbmm(bias.unsqueeze(1), rows, weight)
+    y = product(rows, weight, None if bias is None else bias.unsqueeze(1))
     return y.reshape(*x.shape[:-1], y.shape[2])
 
 
@@ -67,7 +68,7 @@ def row_products(
     """xᵀ·y, the sum over all rows, cut into pieces where that keeps a GPU busy."""
     pieces = pieces_of(x)
     if pieces == 1:
-        return torch.bmm(x.mT, y)
+        return product(x.mT, y)
     parts = (tensor.reshape(-1, tensor.shape[1] // pieces, tensor.shape[2]) for tensor in (x, y))
     left, right = parts
     return torch.bmm(left.mT, right).unflatten(0, (-1, pieces)).sum(1)
@@ -104,6 +105,14 @@ def attention_weights(
         later = torch.ones(logits.shape[-2:], dtype=torch.bool, device=logits.device).triu(1)
         logits = logits.masked_fill(later, float("-inf"))
     return logits.softmax(-1)
+
+
+def with_identity(
+    attention: Float[Tensor, "replicas layers heads nodes nodes"],
+) -> Float[Tensor, "replicas layers mixed nodes nodes"]:
+    """[1, A_1, …, A_H]: what the matrices [M₀, M_1, …, M_H] are mixed with."""
+    eye = torch.eye(attention.shape[-1], dtype=attention.dtype, device=attention.device)
+    return torch.cat([eye.expand(*attention.shape[:2], 1, *eye.shape), attention], dim=2)
 
 
 def by_hand(function: Callable[..., Tensor], *tensors: Tensor | None) -> Tensor:

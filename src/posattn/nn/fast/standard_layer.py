@@ -11,6 +11,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from posattn.nn.fast.large_products import plus_product, product
 from posattn.nn.fast.products import beside, by_hand, linear, only_once, row_products
 
 #: Most nodes of samples that have few.
@@ -29,11 +30,11 @@ class _Few(torch.autograd.Function):
         by_sample = rows.view(samples, nodes, into)
         query = n.transpose(1, 2).reshape(replicas, into, heads * into)  # [N_1 | … | N_H]
         value = m[:, 1:].transpose(1, 2).reshape(replicas, into, heads * out)  # [M_1 | … | M_H]
-        moved = torch.baddbmm(c.flatten(1).unsqueeze(1), rows, query).view(samples, nodes * heads, into)
+        moved = product(rows, query, c.flatten(1).unsqueeze(1)).view(samples, nodes * heads, into)
         weights = torch.bmm(by_sample, moved.mT).softmax(1)  # rows read, columns (reader, head)
         pairs = _turned(weights, nodes, heads)
-        values = torch.bmm(rows, value).view(samples, nodes * heads, out)
-        z = torch.bmm(rows, m[:, 0]) if b is None else torch.baddbmm(b.unsqueeze(1), rows, m[:, 0])
+        values = product(rows, value).view(samples, nodes * heads, out)
+        z = product(rows, m[:, 0], None if b is None else b.unsqueeze(1))
         z = z.view(samples, nodes, out).baddbmm_(pairs, values).relu_()
         ctx.save_for_backward(rows, query, value, m, moved, weights, pairs, values, z)
         ctx.sizes = replicas, batch, nodes, heads, b is not None
@@ -55,8 +56,10 @@ class _Few(torch.autograd.Function):
         du = None
         if ctx.needs_input_grad[0]:
             du = torch.bmm(dlogits, moved).view(replicas, -1, into)
-            du = du.baddbmm_(dmoved, query.mT).baddbmm_(dvalues, value.mT).baddbmm_(g, m[:, 0].mT)
+            for left, right in ((dmoved, query), (dvalues, value), (g, m[:, 0])):
+                du = plus_product(du, left, right.mT)
             du = du.view(replicas, batch, nodes, into)
+        rows = rows if rows.is_cuda else rows.mT.contiguous().mT  # transposed once for three sums over rows
         dn = row_products(rows, dmoved).unflatten(2, (heads, into)).transpose(1, 2)
         dm = row_products(rows, dvalues).unflatten(2, (heads, out)).transpose(1, 2)
         dm = torch.cat([row_products(rows, g).unsqueeze(1), dm], dim=1)
@@ -73,7 +76,7 @@ class _Many(torch.autograd.Function):
         rows = u.reshape(replicas, batch * nodes, into).contiguous()
         by_sample = rows.view(-1, nodes, into)
         joined = torch.cat([beside(n), beside(m)], dim=2)
-        moved = torch.bmm(rows, joined)
+        moved = product(rows, joined)
         moved[:, :, : heads * into].add_(c.flatten(1).unsqueeze(1))
         queries, own, values = _parts(moved.view(-1, nodes, joined.shape[2]), heads, into, out)
         weights = u.new_empty(replicas * batch, heads, nodes, nodes)
@@ -110,7 +113,7 @@ class _Many(torch.autograd.Function):
             du = torch.bmm(dlogits[:, 0].mT, queries[0])
             for head in range(1, heads):
                 du.baddbmm_(dlogits[:, head].mT, queries[head])
-            du = du.view_as(rows).baddbmm_(right, joined.mT).unflatten(1, (batch, nodes))
+            du = plus_product(du.view_as(rows), right, joined.mT).unflatten(1, (batch, nodes))
         sums = right[:, :, : heads * into + out].sum(1)
         dn, dm = row_products(rows, right).split((heads * into, (1 + heads) * out), dim=2)
         return (
