@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from posattn.errors import PosattnError
-from posattn.nn.fast.standard_layer import FEW_NODES, attending_layer, attending_node
+from posattn.nn.fast.standard_layer import FEW_NODES, _turned, attending_layer, attending_node
 
 from . import layers
 from .layers import numbers
@@ -70,6 +70,17 @@ def test_value_and_every_gradient_are_those_of_the_formula(sizes: Sizes, bias: b
     if expected.value.numel() > 20:
         assert 0.1 < (expected.value == 0).double().mean() < 0.9  # the ReLU cuts some and passes some
     assert max(layers.errors(layers.traced(attending_layer, inputs, weighing), expected)) < EXACT
+
+
+@pytest.mark.parametrize("heads", range(1, 10))
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+def test_nodes_change_places_and_heads_stay_in_order(heads: int, dtype: torch.dtype) -> None:
+    weights = numbers(3, 5, 7 * heads, seed=1).to(dtype)
+    found = _turned(weights, 7, heads)
+    assert found.shape == (3, 7, 5 * heads)
+    assert found.is_contiguous()
+    for head in range(heads):
+        assert torch.equal(found[:, :, head::heads], weights[:, :, head::heads].mT)
 
 
 def test_attention_that_is_almost_a_choice_neither_overflows_nor_drifts() -> None:

@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from posattn.nn.fast.large_products import product
+from posattn.nn.fast.large_products import plus_product, product
 from posattn.nn.fast.products import by_hand, only_once
 
 
@@ -27,7 +27,7 @@ class _Factored(torch.autograd.Function):
         read = moved.new_empty(*output.shape[:2], readers, batch)
         for weights, value, into in zip(per_feature, moved[:, hidden:].unflatten(2, (nodes, batch)), read, strict=True):
             torch.bmm(weights, value, out=into)
-        z = product(output.mT, read.flatten(2), moved[:, :hidden, : readers * batch])
+        z = plus_product(moved[:, :hidden, : readers * batch], output.mT, read.flatten(2))
         if bias is not None:
             z.add_(bias.unsqueeze(2))
         z.relu_()
