@@ -7,7 +7,6 @@ what a fleet of one takes at its peak, and their ratio. Needs CUDA and no extra.
 seconds are named.
 """
 
-import sys
 import time
 
 import torch
@@ -16,6 +15,7 @@ from posattn import studies
 from posattn.train import Trial
 from posattn.train.fleet.estimate import estimated_bytes
 from posattn.train.fleet.memory import bytes_per_replica
+from timing import needs_gpu
 
 MIB = 2**20
 SECONDS = 45
@@ -45,8 +45,7 @@ def row(kind: str, trial: Trial) -> str:
 
 
 def main() -> None:
-    if not torch.cuda.is_available():
-        sys.exit("benchmarks/estimates.py measures a GPU's memory, and torch finds no GPU here.")
+    needs_gpu()
     began, left = time.monotonic(), []
     print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, MiB\n")
     print("| model | task | estimate | actual | ratio |\n| --- | --- | --- | --- | --- |")

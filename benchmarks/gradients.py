@@ -7,6 +7,7 @@ that a fleet takes at each precision, beside that of the model itself in float64
 of the norm.
 """
 
+import argparse
 from collections.abc import Callable
 
 import torch
@@ -19,6 +20,7 @@ from posattn.nn.fast.any_model import mapped
 from posattn.nn.fast.choose import fast_form
 from posattn.nn.initial_weights import Params
 from posattn.train import Data, Fleet, Optimiser, Trial
+from timing import needs_gpu
 
 STEPS, SEEDS, BATCH = 300, 3, 1000
 
@@ -42,6 +44,8 @@ def gradient(form: Callable[..., Tensor], p: Params, x: Tensor, y: Tensor) -> Te
 
 
 def main() -> None:
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
+    needs_gpu()
     for name, model in {**MODELS, "rotary": Standard(rotary=True)}.items():
         p = trained(model)
         drawing = torch.Generator("cuda").manual_seed(7)

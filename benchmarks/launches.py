@@ -24,7 +24,7 @@ from torch import Tensor
 from triton.runtime.errors import OutOfResources
 
 from posattn.nn.kernels import attending_rows, mixing_rows, row_maps
-from timing import gpu_milliseconds
+from timing import gpu_milliseconds, needs_gpu
 
 STEPS = 10
 Change = tuple[Any, str, Any]  # a module, the name of a constant, its value
@@ -179,7 +179,10 @@ def main() -> None:
     parser.add_argument("words", nargs="*")
     parser.add_argument("--compile", action="store_true", help="no more than that: a later run finds it done")
     asked = parser.parse_args()
+    needs_gpu()
     found = chosen(asked.words)
+    if not found:
+        raise SystemExit(f"no case has {' or '.join(asked.words)} in its name: without words, all are shown.")
     jobs = [(asked.words, case, at) for case, one in enumerate(found) for at in range(len(one[3]))]
     with ProcessPoolExecutor(min(14, os.cpu_count() or 1), mp_context=get_context("spawn")) as pool:
         failures = dict(zip([job[1:] for job in jobs], pool.map(compiled, *zip(*jobs, strict=True)), strict=True))

@@ -1,7 +1,7 @@
 """Run what the record still lacks, in its order, for so many minutes.
 
     python benchmarks/record.py --minutes 9 --out record.tar.gz                      on a GPU: what can be done in time
-    python benchmarks/record.py "sample-complexity, 4" --minutes 9 --folder runs     parts by name, or how names begin
+    python benchmarks/record.py "sample-complexity, 4" --minutes 9                   parts by name, or how names begin
     python benchmarks/record.py --list                                               what there is, and for how long
 
 A part is one place of a study of `remaining.py`, all models of it together. It is done when a store under docs/results,
@@ -14,12 +14,12 @@ again.
 import argparse
 import signal
 import tarfile
-import tempfile
 import threading
 import time
 from pathlib import Path
 
 from posattn import engine, report
+from posattn.errors import PosattnError
 from posattn.studies.core import record, results
 from remaining import RESULTS, SEEDS, Part, done, parts, seconds
 
@@ -29,15 +29,15 @@ SLACK = 1.15
 
 def pack(folder: Path, out: Path) -> int:
     """What is done, as one archive, written whole or not at all: trials, records and figures; how many trials."""
-    part, done = out.with_suffix(".part"), sorted(folder.glob("*/metrics.json"))
-    kept = [path.with_name(name) for path in done for name in ("trial.json", "metrics.json")]
+    part, ended = out.with_suffix(".part"), sorted(folder.glob("*/metrics.json"))
+    kept = [path.with_name(name) for path in ended for name in ("trial.json", "metrics.json")]
     kept += [folder / "store.json", *folder.glob("studies/*.json"), *folder.glob("reports/*/figures.csv")]
     with tarfile.open(part, "w:gz") as archive:
         for path in kept:
             if path.exists():
                 archive.add(path, path.relative_to(folder))
     part.replace(out)
-    return len(done)
+    return len(ended)
 
 
 def write_reports(chosen: list[Part], folder: Path) -> None:
@@ -78,12 +78,16 @@ def run(chosen: list[Part], asked: argparse.Namespace, folder: Path, end: float)
     began, trials = time.monotonic(), {trial.id: trial for part in chosen for trial in part.trials}
     predicted = sum(map(seconds, trials.values()))
     print(f"{'; '.join(part.name for part in chosen)}: {len(trials)} trials, {predicted:.0f} s predicted", flush=True)
-    timer = threading.Timer(end - began, signal.raise_signal, [signal.SIGINT])
+    timer = threading.Timer(max(0.0, end - began), signal.raise_signal, [signal.SIGINT])
     timer.start()
     try:
         engine.run([*trials.values()], out=folder, device=asked.device)
     except engine.Interrupted as stopped:
         print(stopped, flush=True)
+    except KeyboardInterrupt:
+        print("The time was over before the first step.", flush=True)
+    except PosattnError as error:
+        raise SystemExit(str(error)) from None
     finally:
         timer.cancel()
     took = time.monotonic() - began
@@ -96,24 +100,22 @@ def main() -> None:
     parser.add_argument("names", nargs="*")
     parser.add_argument("--minutes", type=float, default=9.0)
     parser.add_argument("--out", type=Path, default=Path("record.tar.gz"))
-    parser.add_argument("--folder", type=Path, help="a store to go on with (default: none)")
+    parser.add_argument("--folder", type=Path, default=Path("runs", "record"), help="the store to go on with")
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--list", action="store_true")
     asked = parser.parse_args()
     end = time.monotonic() + 60 * asked.minutes
     held = done(RESULTS.rglob("store.tar.*"))
-    with tempfile.TemporaryDirectory() as temporary:
-        folder = asked.folder or Path(temporary)
-        held |= {path.parent.name for path in folder.glob("*/metrics.json")}
-        chosen = choose(asked, held, float("inf") if asked.list else end - time.monotonic())
-        if not chosen:
-            raise SystemExit("nothing is left to run of that: --list without names says what there is.")
-        if not asked.list:
-            run(chosen, asked, folder, end)
-            return
-        for part in chosen:
-            minutes = SLACK * sum(map(seconds, part.trials)) / 60
-            print(f"{part.name}: {len(part.trials)} trials, about {minutes:.1f} min")
+    held |= {path.parent.name for path in asked.folder.glob("*/metrics.json")}
+    chosen = choose(asked, held, float("inf") if asked.list else end - time.monotonic())
+    if not chosen:
+        raise SystemExit("nothing is left to run of that: --list without names says what there is.")
+    if not asked.list:
+        run(chosen, asked, asked.folder, end)
+        return
+    for part in chosen:
+        minutes = SLACK * sum(map(seconds, part.trials)) / 60
+        print(f"{part.name}: {len(part.trials)} trials, about {minutes:.1f} min")
 
 
 if __name__ == "__main__":

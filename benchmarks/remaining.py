@@ -8,6 +8,7 @@ batch × nodes × layers for others. Fleets of few replicas, of small models, ta
 as `record.py` runs them, a fifth less.
 """
 
+import argparse
 import math
 import tarfile
 from collections.abc import Iterable, Iterator
@@ -116,6 +117,7 @@ def done(archives: Iterable[Path]) -> set[str]:
 
 
 def main() -> None:
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     held = done(RESULTS.rglob("store.tar.*"))
     rows: dict[str, dict[str, Trial]] = {}
     for part in parts():

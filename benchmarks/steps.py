@@ -18,7 +18,7 @@ import torch
 from posattn import studies
 from posattn.bench import MODELS, fleet_step
 from posattn.train import Fleet, Trial
-from timing import gpu_milliseconds
+from timing import gpu_milliseconds, needs_gpu
 
 STEPS = 20
 #: Batches in an epoch: enough that shuffling counts for no more than it does in a study.
@@ -89,9 +89,11 @@ def main() -> None:
     parser.add_argument("words", nargs="*")
     parser.add_argument("--kernels", type=int, default=0)
     asked = parser.parse_args()
-    for name, replicas, made in rows():
-        if asked.words and not name.startswith(tuple(asked.words)):
-            continue
+    needs_gpu()
+    chosen = [row for row in rows() if not asked.words or row[0].startswith(tuple(asked.words))]
+    if not chosen:
+        raise SystemExit(f"no row's name begins with {' or '.join(asked.words)}: {'; '.join(row[0] for row in rows())}")
+    for name, replicas, made in chosen:
         step = made()
         print(f"{name} × {replicas}: {gpu_milliseconds(step, STEPS) / replicas:.4f} ms", flush=True)
         if asked.kernels:

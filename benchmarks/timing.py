@@ -1,4 +1,4 @@
-"""The median time of some work, after once to warm up."""
+"""The median time of some work, after once to warm up, on a CPU or a GPU."""
 
 import statistics
 import time
@@ -13,6 +13,14 @@ def seconds(work: Callable[[], object], runs: int = 7) -> float:
         work()
         taken.append(time.perf_counter() - began)
     return statistics.median(taken)
+
+
+def needs_gpu() -> None:
+    """End here, in one line, where there is no GPU to measure."""
+    import torch
+
+    if not torch.cuda.is_available():
+        raise SystemExit("this measures an NVIDIA GPU, and PyTorch finds none here.")
 
 
 def gpu_milliseconds(step: Callable[[], object], steps: int) -> float:

@@ -252,6 +252,31 @@ def test_half_precision_stays_near_single():
     assert all(tensor.dtype == torch.float32 for tensor in half.weights(0).values())
 
 
+@pytest.mark.parametrize("precision", ["float32", "bf16"])
+def test_products_of_fewer_bits_that_the_process_allows_do_not_reach_a_fleet(precision, monkeypatch):
+    """As `torch.set_float32_matmul_precision("medium")` allows them, which some processors then take."""
+    mkldnn: Any = torch.backends.mkldnn
+    places = [mkldnn.matmul, mkldnn.conv, mkldnn.rnn]
+    before, seen = [place.fp32_precision for place in places], []
+    made = Fleet([small_trial(precision=precision)], device="cpu")
+    for name in ("gradient", "predict"):
+        own = getattr(made.passes, name)
+        monkeypatch.setattr(
+            made.passes, name, lambda *args, own=own: (seen.append([x.fp32_precision for x in places]), own(*args))[1]
+        )
+    try:
+        for place in places:
+            place.fp32_precision = "bf16"
+        next(iter(made.run()))
+        made.scores()
+        assert len(seen) >= 2
+        assert seen == [["ieee"] * 3] * len(seen)
+        assert [place.fp32_precision for place in places] == ["bf16"] * 3
+    finally:
+        for place, held in zip(places, before, strict=True):
+            place.fp32_precision = held
+
+
 def test_a_run_in_pieces_is_the_run_in_one():
     whole, pieces = trained([small_trial()]), Fleet([small_trial()], device="cpu")
     assert [list(pieces.run(until)) for until in (0, 3, 3, 11, None, None)] == [

@@ -22,6 +22,16 @@ def mixed(*inputs: Any) -> Tensor:
     return mixed_sum(*inputs).relu()
 
 
+def narrow(state: Tensor, attention: Tensor, maps: Tensor, output: Tensor, bias: Tensor | None) -> Tensor:
+    """relu(u·M₀ + b + [A_1·u·V_1 | …]·W) for `maps` [M₀ | V_1 | …], the state as (replicas, features, nodes, batch)."""
+    hidden, heads = output.shape[2], attention.shape[1]
+    values = torch.einsum("rkjs,rkv->rvjs", state, maps[:, :, hidden:]).unflatten(1, (heads, -1))
+    read = torch.einsum("rhij,rhvjs->rhvis", attention, values).flatten(1, 2)
+    z = torch.einsum("rkis,rkf->rfis", state, maps[:, :, :hidden])[:, :, : attention.shape[2]]
+    z = z + torch.einsum("rvis,rvf->rfis", read, output)
+    return (z if bias is None else z + bias[:, :, None, None]).relu()
+
+
 def attending_sum(u: Tensor, n: Tensor, c: Tensor, m: Tensor, b: Tensor | None) -> Tensor:
     """u·M₀ + b + Σ_h softmax((u·N_h + c_h)·uᵀ)·u·M_h, the state as (replicas, batch, nodes, features)."""
     query = torch.einsum("rsik,rhkl->rshil", u, n) + c[:, None, :, None, :]
@@ -53,9 +63,10 @@ def traced(layer: Callable[..., Tensor], inputs: Inputs, weighing: Tensor, *, co
     """The layer's value, and the gradients of ⟨weighing, value⟩; the inputs at the places in `constant` get none."""
     given = [x if x is None or at in constant else x.detach().requires_grad_() for at, x in enumerate(inputs)]
     value = layer(*given)
+    kept = value.detach().clone()  # a backward pass may use it up
     leaves = [x for at, x in enumerate(given) if x is not None and at not in constant]
     found = iter(torch.autograd.grad(value, leaves, weighing))
-    return Result(value.detach(), [None if x is None or not x.requires_grad else next(found) for x in given])
+    return Result(kept, [None if x is None or not x.requires_grad else next(found) for x in given])
 
 
 def errors(found: Result, expected: Result) -> list[float]:

@@ -4,11 +4,12 @@ from functools import partial
 from typing import Any
 
 import pytest
+import torch
 
 from nn import oracle
 from nn.fast.equality import assert_equals_the_model, traced
 from posattn import PositionalTransformer, StandardTransformer
-from posattn.nn.fast import positional, standard
+from posattn.nn.fast import kernel_limits, layer_by_layer, positional, standard
 from posattn.nn.fast.any_model import mapped
 from posattn.nn.fast.kernel_limits import MOST_NODES
 from posattn.nn.initial_weights import Params
@@ -93,6 +94,34 @@ def test_a_form_of_kernels_takes_inputs_that_are_too_long_for_them(kind, form, o
     architecture, p = replicas_of(kind, 2, **SIZES, **options)
     x = oracle.numbers(2, 3, MOST_NODES, 2)  # and the scratchpad
     assert_equals_the_model(partial(form, architecture), architecture, p, x)
+
+
+KERNELS = pytest.mark.parametrize(
+    ("kind", "form", "plain", "options"),
+    [
+        (PositionalTransformer, positional.by_rows, positional.folded, {}),
+        (StandardTransformer, standard.by_rows, lambda sizes, p, x: standard.folded(sizes)(p, x), {}),
+        (StandardTransformer, standard.turned, layer_by_layer.numeric, {"rotary": True}),
+    ],
+    ids=["positional", "standard", "rotary"],
+)
+
+
+@KERNELS
+def test_a_form_of_kernels_leaves_samples_that_32_bits_do_not_count_to_another(kind, form, plain, options, monkeypatch):
+    architecture, p = replicas_of(kind, 2, **SIZES, **options)
+    x = oracle.numbers(2, 3, 5, 2)
+    monkeypatch.setattr(kernel_limits, "NUMBERS", 3 * 6 * 2 * 3 * 13)  # batch, nodes, 2·(heads + 1)·widest
+    assert torch.equal(form(architecture, p, x), plain(architecture, p, x))
+    assert not kernel_limits.samples_fit(x, nodes=6, widest=13, heads=2)
+    assert kernel_limits.samples_fit(x[:, :2], nodes=6, widest=13, heads=2)
+    assert not kernel_limits.samples_fit(x[:, :2], nodes=600, widest=13, heads=2)
+
+
+@KERNELS
+def test_a_form_of_kernels_gives_an_empty_batch_for_one(kind, form, plain, options):
+    architecture, p = replicas_of(kind, 2, **SIZES, **options)
+    assert form(architecture, p, oracle.numbers(2, 0, 5, 2)).shape == (2, 0, 5, 3)
 
 
 @FORMS

@@ -1,5 +1,7 @@
 """Large products by oneDNN: those of float64, to float32's rounding, however the factors lie; and who takes them."""
 
+import platform
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -34,6 +36,7 @@ def assert_is_rounding(found: Tensor, x: Tensor, y: Tensor, plus: Tensor | None 
 def avx(monkeypatch: pytest.MonkeyPatch) -> None:
     """A processor whose products oneDNN takes, whatever this one is."""
     monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "AVX2")
+    monkeypatch.setattr(large_products, "processor", lambda: "vendor_id : AuthenticAMD")
 
 
 def goes_to_onednn(x: Tensor, y: Tensor) -> bool:
@@ -107,6 +110,37 @@ def test_infinities_and_nan_go_through():
     assert torch.equal(found.isposinf(), expected.isposinf())
 
 
+@pytest.mark.usefixtures("avx")
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_a_product_may_be_changed_in_place(replicas):
+    x, y = numbers(replicas, ROWS, INNER, seed=1).requires_grad_(), numbers(replicas, INNER, COLUMNS, seed=2)
+    product(x, y).relu_().sum().backward()
+    assert x.grad is not None
+    torch.testing.assert_close(x.grad, (x @ y > 0).float() @ y.mT)
+
+
+@pytest.mark.usefixtures("avx")
+@pytest.mark.parametrize("lie", LIES)
+def test_onednn_gets_right_factors_in_rows_or_in_columns(lie, monkeypatch):
+    """Any other it multiplies number by number, which nobody would see but on the clock."""
+    given: list[Tensor] = []
+
+    class Seen:
+        def _linear_pointwise(self, rows, weight, *rest):
+            given.append(weight)
+            return rows @ weight.mT
+
+    monkeypatch.setattr(torch.ops, "mkldnn", Seen())
+    product(numbers(2, ROWS, INNER, seed=1), LIES[lie](numbers(2, INNER, COLUMNS, seed=2)))
+    assert len(given) == 2
+    assert all(weight.is_contiguous() or weight.mT.is_contiguous() for weight in given)
+
+
+@pytest.mark.usefixtures("avx")
+def test_no_replicas_have_no_products():
+    assert product(torch.ones(0, ROWS, INNER), torch.ones(0, INNER, COLUMNS)).shape == (0, ROWS, COLUMNS)
+
+
 # ---- gradients
 
 
@@ -148,15 +182,6 @@ def test_maps_and_sums_over_rows_of_many_samples_are_large_products():
     assert_is_rounding(row_products(rows, found.detach().flatten(1, 2)), rows.mT, found.flatten(1, 2))
 
 
-def mixed_narrowly(state: Tensor, attention: Tensor, maps: Tensor, output: Tensor, bias: Tensor) -> Tensor:
-    """relu(u·M₀ + b + [A_1·u·V_1 | …]·W), the state as (replicas, features, nodes, batch)."""
-    hidden, heads = output.shape[2], attention.shape[1]
-    values = torch.einsum("rkjs,rkv->rvjs", state, maps[:, :, hidden:]).unflatten(1, (heads, -1))
-    read = torch.einsum("rhij,rhvjs->rhvis", attention, values).flatten(1, 2)
-    own = torch.einsum("rkis,rkf->rfis", state, maps[:, :, :hidden])[:, :, : attention.shape[2]]
-    return (own + torch.einsum("rvis,rvf->rfis", read, output) + bias[:, :, None, None]).relu()
-
-
 def errors_of(layer: Any, formula: Any, inputs: list[Tensor], weighing: Tensor) -> float:
     """The largest of a float32 layer, value and gradients, where oneDNN has most of the products."""
     taken: list[bool] = []
@@ -191,7 +216,7 @@ def test_a_positional_layer_of_many_samples_is_its_formula(readers):
         far_from_zero(r, hidden),
     ]
     weighing = numbers(r, hidden, readers, batch, seed=5)
-    assert errors_of(factored_layer, mixed_narrowly, inputs, weighing) < 1e-5
+    assert errors_of(factored_layer, layers.narrow, inputs, weighing) < 1e-5
 
 
 @pytest.mark.usefixtures("avx")
@@ -230,6 +255,31 @@ def test_onednn_takes_what_is_large_and_nowhere_short():
     assert not taken(0, INNER, COLUMNS)
 
 
+@pytest.mark.usefixtures("avx")
+def test_on_intels_processors_mkl_multiplies(monkeypatch):
+    x, y = numbers(1, ROWS, INNER, seed=1), numbers(1, INNER, COLUMNS, seed=2)
+    assert goes_to_onednn(x, y)
+    for said in ("processor : 0\nvendor_id : GenuineIntel\ncpu family : 6", "Intel64 Family 6 Model 143, GenuineIntel"):
+        monkeypatch.setattr(large_products, "processor", lambda said=said: said)
+        assert not goes_to_onednn(x, y)
+
+
+def test_a_system_says_what_its_processor_is():
+    found = large_products.processor.__wrapped__()
+    assert found == large_products.processor()
+    if Path("/proc/cpuinfo").exists():
+        assert found.splitlines()[0] == Path("/proc/cpuinfo").read_text().splitlines()[0]
+
+
+def test_a_system_without_a_list_of_processors_is_asked_in_another_way(monkeypatch):
+    def missing(*_: object) -> None:
+        raise FileNotFoundError
+
+    monkeypatch.setattr("builtins.open", missing)
+    assert large_products.processor.__wrapped__() == platform.processor()
+
+
+@pytest.mark.usefixtures("avx")
 @pytest.mark.parametrize("capability", ["DEFAULT", "NO AVX", "SVE256", "Z VECTOR"])
 def test_without_avx_all_products_are_pytorchs_own(capability, monkeypatch):
     monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: capability)

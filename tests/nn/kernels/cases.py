@@ -58,7 +58,7 @@ def not_a_number(device: str) -> Iterator[Line]:
     """A NaN comes out as one, also that of a GPU: it has all bits set, and rounding it up would make it 0."""
     from posattn.nn.kernels import causal_attention as causal
     from posattn.nn.kernels.decoder import one_number
-    from posattn.nn.kernels.row_maps import map_rows
+    from posattn.nn.kernels.row_maps import map_rows, slope_rows
 
     nan = torch.tensor([0x7FFFFFFF], dtype=torch.int32).view(torch.float32).to(device)
     read = torch.zeros(1, 5, 48, device=device)
@@ -76,6 +76,9 @@ def not_a_number(device: str) -> Iterator[Line]:
         yield Line("NaN", f"attending layer, exact={exact}", float(not z[0, 0].isnan().all()), 0.0)
         found = map_rows(u.flatten(1, 2), ones, exact=exact, relu=True).isnan().all(2).flatten().tolist()
         yield Line("NaN", f"x·W, exact={exact}", float(found != [False, True, False, False]), 0.0)
+    given, z, g = torch.ones(1, 1, 16, device=device), nan.expand(1, 1, 16), torch.zeros(1, 1, 16, device=device)
+    slope_rows(given, z, ones, g, exact=True)
+    yield Line("NaN", "the slope of its ReLU", float(not torch.equal(g, given)), 0.0)  # as PyTorch's own
     answer = one_number(u, ones[:, :, :1], None)
     yield Line("NaN", "decoder", float(answer.isnan().flatten().tolist() != [False, True, False, False]), 0.0)
 
@@ -322,12 +325,11 @@ def look_up(device: str) -> Iterator[Line]:
         part = dy[:, :, :nodes]  # as it lies above other nodes
         chosen = torch.nn.functional.one_hot(codes.cpu(), entries).double()
         expected = torch.einsum("rbne,rbnw->rew", chosen, part.cpu().double())
-        found = look_up_gradient(codes, part, entries)
-        again = look_up_gradient(codes, part.mT.contiguous().mT, entries)  # other strides
+        found = look_up_gradient(codes, part, entries, exact=True)
+        again = look_up_gradient(codes, part.mT.contiguous().mT, entries, exact=True)  # other strides
         yield Line(f"look up {shape}", "float32", norm_error(found, expected), FLOAT32)
         yield Line(f"look up {shape}", "lying otherwise", norm_error(again, expected), FLOAT32)
-        with rounding():
-            found = look_up_gradient(codes, part, entries)
+        found = look_up_gradient(codes, part, entries, exact=False)
         yield Line(f"look up {shape}", "rounded", norm_error(found, expected), 4 * ROUNDOFF["tf32"])
 
 

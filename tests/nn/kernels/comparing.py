@@ -10,6 +10,7 @@ from torch import Tensor
 from nn import oracle
 from nn.fast import layers
 from nn.fast.equality import traced
+from posattn.nn.fast.products import is_exact
 
 #: Float32 sums of a few hundred terms: each adds at most 2⁻²⁴ of the whole.
 FLOAT32 = 256 * 2.0**-24
@@ -96,16 +97,36 @@ def refuses_twice(layer: Callable[..., Tensor], given: Sequence[Tensor]) -> bool
     return False
 
 
-def model(kind: str, form: str, device: str, **options: Any) -> Iterator[Line]:
-    """A model of three layers in the form that is made of these kernels, against the model itself in float64."""
+def kept_precision(case: str, layer: Callable[..., Tensor], given: Sequence[Tensor]) -> Iterator[Line]:
+    """A layer goes back as exactly as it went forward, whatever the process has set by then, and leaves that alone."""
+    inputs = [x.detach().requires_grad_() for x in given]
+    with rounding():
+        expected = torch.autograd.grad(layer(*inputs).sum(), inputs)
+        value = layer(*inputs).sum()
+    found = torch.autograd.grad(value, inputs)
+    yield Line(case, "rounded on the way back too", float(not all(map(torch.equal, found, expected))), 0.0)
+    exact = torch.autograd.grad(layer(*inputs).sum(), inputs)
+    value = layer(*inputs).sum()
+    with rounding():
+        found = torch.autograd.grad(value, inputs)
+        yield Line(case, "the process keeps its own", float(is_exact()), 0.0)
+    yield Line(case, "exact on the way back too", float(not all(map(torch.equal, found, exact))), 0.0)
+    yield Line(case, "there is a difference", float(all(map(torch.equal, exact, expected))), 0.0)
+
+
+def model(kind: str, form: str, device: str, *, given: int = 5, **options: Any) -> Iterator[Line]:
+    """A model in the form that is made of these kernels, against the model itself in float64.
+
+    It has three layers, if the options do not say otherwise, is built for five numbers, and is given some.
+    """
     from posattn import PositionalTransformer, StandardTransformer
     from posattn.nn.fast import positional, standard
 
     cls, forms = (PositionalTransformer, positional) if kind == "positional" else (StandardTransformer, standard)
     sizes: dict[str, Any] = {"length": 5, "layers": 3, "in_dim": 2, "out_dim": 3, "hidden_dim": 13, "embed_dim": 6}
-    wholes = [oracle.stirred(cls(**sizes, **options), seed) for seed in range(2)]
-    x = oracle.numbers(2, 4, 5, 2)
-    yield from same_model(f"{kind} model, {form}, {options}", getattr(forms, form), wholes, device, x)
+    wholes = [oracle.stirred(cls(**sizes | options), seed) for seed in range(2)]
+    x = oracle.numbers(2, 4, given, 2)
+    yield from same_model(f"{kind} model, {form}, {given}, {options}", getattr(forms, form), wholes, device, x)
 
 
 def mixed_model(kind: str, device: str) -> Iterator[Line]:

@@ -7,7 +7,8 @@ product of a CPU.
 
 The state lies as (replicas, features, nodes, batch), so every map is one large product for all nodes and samples.
 
-It can be differentiated once; for higher derivatives use the model itself.
+It can be differentiated once, and a backward pass uses up the layer's value, whose place gradients take; for more use
+the model itself.
 """
 
 import torch
@@ -37,7 +38,7 @@ class _Factored(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, *grads):
-        """Gradients of [u·M₀ | u·V_1 | …] take the place of these."""
+        """Gradients of [u·M₀ | u·V_1 | …] take the place of these, and of the value where it lies there too."""
         only_once()
         state, per_feature, maps, output, moved, read, z = ctx.saved_tensors
         (nodes, batch), hidden, wide = state.shape[2:], output.shape[2], z.shape[2]

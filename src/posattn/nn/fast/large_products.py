@@ -1,9 +1,12 @@
 """Large float32 products on a CPU by oneDNN, which PyTorch brings along beside MKL and multiplies with only rarely.
 
-MKL keeps its AVX-512 code for Intel's processors: on AMD's with AVX-512, oneDNN takes less than half as long. With the
-same instructions they are within a few per cent of each other. `torch.backends.mkldnn.enabled = False` leaves all
-products to MKL.
+MKL keeps its AVX-512 code for Intel's processors: on AMD's with AVX-512, oneDNN takes less than half as long. On
+Intel's own, MKL is the faster one, and multiplies all. `torch.backends.mkldnn.enabled = False` leaves all to it
+everywhere.
 """
+
+import platform
+from functools import cache
 
 import torch
 from jaxtyping import Float
@@ -38,11 +41,23 @@ def plus_product(
 def is_large(x: Float[Tensor, "replicas rows inner"], y: Float[Tensor, "replicas inner columns"]) -> bool:
     """Whether oneDNN takes this product."""
     sides = *x.shape[1:], y.shape[2]
-    if min(sides) < LONG or sides[0] * sides[1] * sides[2] < LARGE:
+    if len(x) == 0 or min(sides) < LONG or sides[0] * sides[1] * sides[2] < LARGE:
         return False
     if x.device.type != "cpu" or not x.dtype == y.dtype == torch.float32 or torch.is_autocast_enabled("cpu"):
         return False
-    return HAS_ONEDNN and torch.backends.mkldnn.enabled and torch.backends.cpu.get_cpu_capability().startswith("AVX")
+    if not (HAS_ONEDNN and torch.backends.mkldnn.enabled) or "GenuineIntel" in processor():
+        return False
+    return torch.backends.cpu.get_cpu_capability().startswith("AVX")
+
+
+@cache
+def processor() -> str:
+    """What the system says of its first processor, its maker among it."""
+    try:
+        with open("/proc/cpuinfo") as cpuinfo:
+            return cpuinfo.read(1000)
+    except OSError:  # not Linux
+        return platform.processor()
 
 
 class _Large(torch.autograd.Function):
@@ -50,7 +65,7 @@ class _Large(torch.autograd.Function):
     def forward(ctx, x, y, plus):
         ctx.save_for_backward(x, y)
         ctx.plus = None if plus is None else plus.shape
-        products = []
+        shape, products = (*x.shape[:2], y.shape[2]), []
         for replica, (rows, columns) in enumerate(zip(x, y.mT, strict=True)):
             if not (columns.is_contiguous() or columns.mT.is_contiguous()):
                 columns = columns.contiguous()  # what lies in another way, oneDNN multiplies number by number
@@ -59,7 +74,8 @@ class _Large(torch.autograd.Function):
                 products.append(torch.ops.mkldnn._linear_pointwise(rows, columns, row, "none", [], ""))
             else:
                 products.append(torch.ops.mkldnn._linear_pointwise(rows, plus[replica], columns, None, "add"))
-        return products[0].unsqueeze(0) if len(products) == 1 else torch.stack(products)
+        # One replica's product is not copied, and not a view: its caller may change it in place.
+        return torch.ops.aten._unsafe_view(products[0], shape) if len(products) == 1 else torch.stack(products)
 
     @staticmethod
     def backward(ctx, *grads):

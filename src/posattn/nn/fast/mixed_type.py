@@ -13,7 +13,7 @@ from torch import Tensor
 
 from posattn.nn.fast import layer_by_layer
 from posattn.nn.fast.folding import decoded, factor_each, fold, folded_decoder, middle_maps
-from posattn.nn.fast.kernel_limits import kernels_hold
+from posattn.nn.fast.kernel_limits import kernels_hold, samples_fit
 from posattn.nn.fast.positional import attention
 from posattn.nn.fast.positional_layer import mixed_layer, moved
 from posattn.nn.fast.products import beside, linear, with_identity
@@ -30,7 +30,12 @@ def form(sizes: Mixed, *, device: torch.device, precision: str) -> Callable[...,
     widest = max(sizes.embed_dim, sizes.hidden_dim)
     if device.type == "cuda" and kernels_hold(device, precision, nodes=sizes.nodes, widest=widest):
         return partial(by_rows, sizes)
-    return partial(standard if isinstance(sizes, MixedStandard) else positional, sizes)
+    return partial(plain(sizes), sizes)
+
+
+def plain(sizes: Mixed) -> Callable[..., Tensor]:
+    """The model's own form in PyTorch's products."""
+    return standard if isinstance(sizes, MixedStandard) else positional
 
 
 def by_rows(
@@ -40,6 +45,9 @@ def by_rows(
     numbers: Float[Tensor, "replicas batch numbers"],
 ) -> Float[Tensor, "replicas batch out_dim"]:
     """Both models in the kernels of `posattn.nn.kernels`, with values as narrow as their heads."""
+    widest = max(sizes.embed_dim, sizes.hidden_dim)
+    if not samples_fit(numbers, nodes=sizes.nodes, widest=widest, heads=sizes.heads):
+        return plain(sizes)(sizes, p, characters, numbers)
     from posattn.nn.kernels.reading_layer import attending_layer, mapped, mixing_layer
 
     state = layer_by_layer.embedded(sizes, p, characters, numbers)

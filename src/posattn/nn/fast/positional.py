@@ -10,7 +10,7 @@ from torch import Tensor
 from posattn.nn.fast import shifted
 from posattn.nn.fast.factored_layer import factored_layer, mapped
 from posattn.nn.fast.folding import decoded, factor, factor_each, fold, folded_decoder, middle_maps
-from posattn.nn.fast.kernel_limits import kernels_hold, most_nodes
+from posattn.nn.fast.kernel_limits import kernels_hold, samples_fit
 from posattn.nn.fast.nodes import inputs, rows
 from posattn.nn.fast.positional_layer import expanded_layer, mixed_layer, moved
 from posattn.nn.fast.products import attention_weights, linear, split_heads, with_identity
@@ -123,7 +123,8 @@ def by_rows(
 ) -> Float[Tensor, "replicas batch length out_dim"]:
     """The factored form in the kernels of `posattn.nn.kernels`, in which a sample's nodes are neighbouring rows."""
     length, nodes = x.shape[2], x.shape[2] + sizes.scratchpad
-    if nodes > most_nodes(x.device):  # a model may take longer inputs than it was built for
+    widest = max(sizes.input_width, sizes.embed_dim, sizes.hidden_dim)
+    if not samples_fit(x, nodes=nodes, widest=widest, heads=sizes.heads):
         return folded(sizes, p, x)
     from posattn.nn.kernels.reading_layer import mapped, mixing_layer
 

@@ -16,7 +16,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from posattn.nn.fast.products import BUSY, by_hand, only_once
+from posattn.nn.fast.products import BUSY, by_hand, is_exact, only_once
 
 #: Largest side of a mixing matrix that the kernels of `posattn.nn.kernels.wide_products` take.
 MOST_ROWS = 128
@@ -26,8 +26,7 @@ PIECE = 1000
 
 def _suits_kernels(a: Tensor, y: Tensor) -> bool:
     """Whether the kernels for few rows and many columns apply, and are meant: float32 on CUDA, without rounding."""
-    exact = torch.backends.cuda.matmul.fp32_precision != "tf32"
-    return y.is_cuda and y.dtype == torch.float32 and exact and max(*a.shape[1:], y.shape[1]) <= MOST_ROWS
+    return y.is_cuda and y.dtype == torch.float32 and is_exact() and max(*a.shape[1:], y.shape[1]) <= MOST_ROWS
 
 
 def product(a: Tensor, y: Tensor, bias: Tensor | None = None, *, relu: bool = False) -> Tensor:

@@ -115,6 +115,11 @@ def with_identity(
     return torch.cat([eye.expand(*attention.shape[:2], 1, *eye.shape), attention], dim=2)
 
 
+def is_exact() -> bool:
+    """Whether a GPU's products are those of float32, not of factors rounded to TF32; to be asked on the way forward."""
+    return torch.backends.cuda.matmul.fp32_precision != "tf32"
+
+
 def by_hand(function: Callable[..., Tensor], *tensors: Tensor | None) -> Tensor:
     """A function with a hand-written backward pass, also under autocast: then all of it in autocast's dtype.
 
@@ -144,7 +149,7 @@ class _LookUp(torch.autograd.Function):
     @staticmethod
     def forward(ctx, table, codes):
         ctx.save_for_backward(codes)
-        ctx.entries = table.shape[1]
+        ctx.entries, ctx.exact = table.shape[1], is_exact()
         replica = torch.arange(table.shape[0], device=table.device)[:, None, None]
         return table[replica, codes]
 
@@ -156,7 +161,7 @@ class _LookUp(torch.autograd.Function):
         if dy.is_cuda and dy.dtype == torch.float32 and held and not torch.is_grad_enabled():
             from posattn.nn.kernels.look_up import look_up_gradient
 
-            return look_up_gradient(codes, dy, entries), None
+            return look_up_gradient(codes, dy, entries, exact=ctx.exact), None
         chosen = codes.flatten(1).unsqueeze(2) == torch.arange(entries, device=codes.device)
         return row_products(chosen.to(dy.dtype), dy.flatten(1, 2)), None
 

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from posattn.nn.fast import layer_by_layer
 from posattn.nn.fast.folding import decoded, entries, factor_each, fold, folded_decoder, middle_maps
-from posattn.nn.fast.kernel_limits import kernels_hold, most_nodes
+from posattn.nn.fast.kernel_limits import kernels_hold, samples_fit
 from posattn.nn.fast.nodes import inputs
 from posattn.nn.fast.products import beside, linear, split_heads
 from posattn.nn.fast.standard_layer import attending_layer
@@ -25,14 +25,18 @@ MAPS = ("logits", "logits_bias", "maps", "bias")
 
 def form(sizes: Standard, *, device: torch.device, precision: str) -> Callable[..., Tensor] | None:
     """A rotary model goes layer by layer where there are no kernels: W_Q and W_K cannot be multiplied."""
-    widest = max(sizes.input_width, sizes.embed_dim, sizes.hidden_dim)
-    kernels = device.type == "cuda" and kernels_hold(device, precision, nodes=sizes.nodes, widest=widest)
+    kernels = device.type == "cuda" and kernels_hold(device, precision, nodes=sizes.nodes, widest=widest(sizes))
     if sizes.rotary:
         return partial(turned, sizes) if kernels else layer_by_layer.form(sizes, device=device, precision=precision)
     # Autocast rounds the model's own products one by one; folded matrices would be rounded once more.
     if precision == "bf16":
         return None
     return partial(by_rows, sizes) if kernels else folded(sizes)
+
+
+def widest(sizes: Standard) -> int:
+    """The widest state that a layer reads or gives."""
+    return max(sizes.input_width, sizes.embed_dim, sizes.hidden_dim)
 
 
 def folded(sizes: Standard) -> TwoStages:
@@ -69,7 +73,7 @@ def by_rows(
     sizes: Standard, p: Params, x: Float[Tensor, "replicas batch length in_dim"]
 ) -> Float[Tensor, "replicas batch length out_dim"]:
     """The folded form in the kernels of `posattn.nn.kernels`, with values as narrow as their heads."""
-    if x.shape[2] + sizes.scratchpad > most_nodes(x.device):  # a model may take longer inputs than it was built for
+    if not samples_fit(x, nodes=x.shape[2] + sizes.scratchpad, widest=widest(sizes), heads=sizes.heads):
         return folded(sizes)(p, x)
     from posattn.nn.kernels.reading_layer import attending_layer, mapped
 
@@ -86,7 +90,7 @@ def turned(
     sizes: Standard, p: Params, x: Float[Tensor, "replicas batch length in_dim"]
 ) -> Float[Tensor, "replicas batch length out_dim"]:
     """A rotary model by the same kernels: W_Q and W_K multiply with the map before them alone."""
-    if x.shape[2] + sizes.scratchpad > most_nodes(x.device):
+    if not samples_fit(x, nodes=x.shape[2] + sizes.scratchpad, widest=widest(sizes), heads=sizes.heads):
         return layer_by_layer.numeric(sizes, p, x)
     from posattn.nn.kernels.reading_layer import attending_layer, mapped
 

@@ -18,7 +18,7 @@ import triton.language as tl
 from jaxtyping import Float
 from torch import Tensor
 
-from posattn.nn.kernels.tf32 import dot
+from posattn.nn.kernels.tf32 import dot, side
 
 #: Warps that share a tile, by its rows: the fastest of those tried on an H200.
 WARPS = {16: 1, 32: 2, 64: 4, 128: 8}
@@ -119,7 +119,7 @@ def _forward(
     else:
         key = _rows(u_pointer + replica * total * into, row, real, into, into, WIDE)
     logits = dot(query, tl.trans(key), tl.zeros((ROWS, ROWS), tl.float32), EXACT)
-    logits = tl.where(together, logits, -1.0e30)
+    logits = tl.where(together, logits, -3.4028234663852886e38)  # the lowest of float32
     weights = tl.where(together, tl.exp(logits - tl.max(logits, axis=1)[:, None]), 0.0)
     weights = weights / tl.maximum(tl.sum(weights, axis=1), 1.0e-30)[:, None]  # 0 in rows that do not exist
     weights_pointer += replica * total * HEADS * NODES
@@ -241,12 +241,11 @@ class Attending:
         """The grid, and what the kernels are told."""
         (replicas, rows, width), into = moved.shape, u.shape[2]
         value = (width - self.values_at) // self.heads
-        tile = max(16, triton.next_power_of_2(self.nodes))
+        tile = side(self.nodes)
         constants = {
             "into": into, "wide": self.wide, "value": value, "values_at": self.values_at, "width": width,
             "HEADS": self.heads, "NODES": self.nodes, "TURNED": self.turns is not None, "EXACT": self.exact,
-            "ROWS": tile, "WIDE": max(16, triton.next_power_of_2(self.wide)),
-            "VALUE": max(16, triton.next_power_of_2(value)), "num_warps": WARPS[tile], "num_stages": 1,
+            "ROWS": tile, "WIDE": side(self.wide), "VALUE": side(value), "num_warps": WARPS[tile], "num_stages": 1,
         }  # fmt: skip
         return (triton.cdiv(rows, tile // self.nodes * self.nodes), self.heads, replicas), constants
 

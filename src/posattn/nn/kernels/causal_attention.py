@@ -13,7 +13,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from posattn.nn.fast.products import only_once
-from posattn.nn.kernels.tf32 import rounded
+from posattn.nn.kernels.tf32 import rounded, side
 
 #: Readers that are on the way at once: what one tensor-core product wants.
 READERS = 64
@@ -101,9 +101,9 @@ class _Attention(torch.autograd.Function):
             "nodes": nodes,
             "width": each,
             "READERS": READERS,
-            "NODES": max(16, triton.next_power_of_2(nodes)),
+            "NODES": side(nodes),
         }
-        sizes |= {"WIDTH": max(16, triton.next_power_of_2(each)), "ROUND": read.is_cuda, **LAUNCH}
+        sizes |= {"WIDTH": side(each), "ROUND": read.is_cuda, **LAUNCH}
         attended = read.new_empty(samples, nodes, width)
         _forward[(samples, heads)](read, attended, 1 / math.sqrt(each), **sizes)
         ctx.save_for_backward(read)

@@ -17,7 +17,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from posattn.nn.fast.products import BUSY, only_once
-from posattn.nn.kernels.tf32 import rounded
+from posattn.nn.kernels.tf32 import rounded, side
 
 #: Rows that a program holds, hidden units in a block, warps that share the program, and blocks that are on the way: the
 #: fastest of six on an H200. Forward, smaller programs leave fewer multiprocessors idle at the end.
@@ -192,7 +192,7 @@ class _Residual(torch.autograd.Function):
         state, attended = state.contiguous(), attended.contiguous()
         replicas, rows, width = state.shape
         x, y = torch.empty_like(state), torch.empty_like(state)
-        sizes = {"WIDTH": width, "HIDDEN": w1.shape[2], "BLOCK": max(16, triton.next_power_of_2(width))}
+        sizes = {"WIDTH": width, "HIDDEN": w1.shape[2], "BLOCK": side(width)}
         sizes |= {"ROUND": state.is_cuda, "TANH": tanh}
         strides = [tensor.stride(0) for tensor in maps]
         grid = (triton.cdiv(rows, FORWARD["ROWS"]), replicas)

@@ -5,13 +5,12 @@
 That is a product with the codes' indicator, which is made where it is multiplied, and not written to memory first.
 """
 
-import torch
 import triton
 import triton.language as tl
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from posattn.nn.kernels.tf32 import nearest, rounded
+from posattn.nn.kernels.tf32 import nearest, rounded, side
 
 #: Places that a program adds up at once, and its warps.
 ROWS, WARPS = 32, 8
@@ -48,7 +47,11 @@ def _gradient(
 
 
 def look_up_gradient(
-    codes: Int[Tensor, "replicas batch nodes"], dy: Float[Tensor, "replicas batch nodes width"], entries: int
+    codes: Int[Tensor, "replicas batch nodes"],
+    dy: Float[Tensor, "replicas batch nodes width"],
+    entries: int,
+    *,
+    exact: bool,
 ) -> Float[Tensor, "replicas entries width"]:
     """In the order of the places, slice by slice and then over the slices: the same numbers every time."""
     (replicas, batch, nodes), width = codes.shape, dy.shape[3]
@@ -58,8 +61,7 @@ def look_up_gradient(
     out = dy.new_empty(replicas, parts, entries, width)
     _gradient[(parts, replicas)](
         codes.contiguous(), dy, out, batch, entries, width, *dy.stride()[:3], NODES=nodes, SLICE=slice_,
-        EXACT=torch.backends.cuda.matmul.fp32_precision != "tf32", ROWS=ROWS,
-        ENTRIES=max(64, triton.next_power_of_2(entries)), WIDTH=max(16, triton.next_power_of_2(width)),
+        EXACT=exact, ROWS=ROWS, ENTRIES=max(64, side(entries)), WIDTH=side(width),
         num_warps=WARPS, num_stages=1,
     )  # fmt: skip
     return out.sum(1)

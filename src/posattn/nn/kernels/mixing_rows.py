@@ -12,7 +12,7 @@ import triton.language as tl
 from jaxtyping import Float
 from torch import Tensor
 
-from posattn.nn.kernels.tf32 import dot
+from posattn.nn.kernels.tf32 import dot, side
 
 #: Columns that one program of `_gram` goes through: enough to keep it busy, few enough to fill the device.
 SLICE = 4096
@@ -101,7 +101,7 @@ def mix(
     replicas, heads, nodes, _ = attention.shape
     width = values.shape[2] // heads
     columns = values.shape[1] // nodes * width
-    tile = max(16, triton.next_power_of_2(nodes))
+    tile = side(nodes)
     how = LAUNCH[tile]
     reader, node = (1, nodes) if backward else (nodes, 1)
     _mix[(triton.cdiv(columns, how.columns), heads, replicas)](
@@ -124,7 +124,7 @@ def mixing_gradient(
     width = every // heads
     columns = rows // nodes * width
     parts = triton.cdiv(columns, SLICE)
-    tile = max(16, triton.next_power_of_2(nodes))
+    tile = side(nodes)
     how = LAUNCH[tile]
     out = dread.new_empty(replicas, parts, heads, nodes, nodes)
     _gram[(parts, heads, replicas)](

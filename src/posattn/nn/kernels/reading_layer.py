@@ -13,15 +13,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from posattn.nn.fast.products import only_once, row_products
+from posattn.nn.fast.products import is_exact, only_once, row_products
 from posattn.nn.kernels.attending_rows import Attending
 from posattn.nn.kernels.mixing_rows import mix, mixing_gradient
 from posattn.nn.kernels.row_maps import map_rows, slope_rows
-
-
-def _exact() -> bool:
-    """Whether products are those of float32, not of factors rounded to TF32."""
-    return torch.backends.cuda.matmul.fp32_precision != "tf32"
 
 
 def _summed(
@@ -30,9 +25,10 @@ def _summed(
     """xᵀ·y by cuBLAS, as exact as the layer itself."""
     now = torch.backends.cuda.matmul.fp32_precision
     torch.backends.cuda.matmul.fp32_precision = "ieee" if exact else "tf32"
-    product = row_products(x, y)
-    torch.backends.cuda.matmul.fp32_precision = now
-    return product
+    try:
+        return row_products(x, y)
+    finally:
+        torch.backends.cuda.matmul.fp32_precision = now
 
 
 class _Mapped(torch.autograd.Function):
@@ -40,7 +36,7 @@ class _Mapped(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, x, w, bias):
-        ctx.exact, ctx.has_bias = _exact(), bias is not None
+        ctx.exact, ctx.has_bias = is_exact(), bias is not None
         z = map_rows(x, w, exact=ctx.exact, bias=bias, relu=True)
         ctx.save_for_backward(x, w, z)
         return z
@@ -57,7 +53,7 @@ class _Mapped(torch.autograd.Function):
 class _Mixing(torch.autograd.Function):
     @staticmethod
     def forward(ctx, u, attention, maps, output, bias):
-        hidden, ctx.exact, ctx.has_bias = output.shape[2], _exact(), bias is not None
+        hidden, ctx.exact, ctx.has_bias = output.shape[2], is_exact(), bias is not None
         moved = map_rows(u, maps, exact=ctx.exact)
         read = torch.empty_like(moved[:, :, hidden:], memory_format=torch.contiguous_format)
         mix(attention, moved[:, :, hidden:], read, exact=ctx.exact)
@@ -87,7 +83,7 @@ class _Attending(torch.autograd.Function):
         hidden, ctx.has_bias = output.shape[2], bias is not None
         at = maps.shape[2] - output.shape[1]
         kinds = 1 if turns is None else 2  # queries, and keys where they are not u
-        attending = Attending(heads, nodes, (at - hidden) // (kinds * heads), at, _exact(), turns)
+        attending = Attending(heads, nodes, (at - hidden) // (kinds * heads), at, is_exact(), turns)
         moved = map_rows(u, maps, exact=attending.exact)
         read, weights = attending.read(u, moved, shift)
         z = map_rows(read, output, exact=attending.exact, own=moved[:, :, at - hidden : at], bias=bias, relu=True)

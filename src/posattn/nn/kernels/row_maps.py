@@ -15,7 +15,7 @@ import triton.language as tl
 from jaxtyping import Float
 from torch import Tensor
 
-from posattn.nn.kernels.tf32 import dot
+from posattn.nn.kernels.tf32 import dot, side
 
 
 class Launch(NamedTuple):
@@ -66,7 +66,7 @@ def _map(
             x = tl.load(x_pointer + row[:, None] * x_stride + d[None, :], mask=inside, other=0.0)
             if SLOPE:
                 z = tl.load(z_pointer + row[:, None] * depth + d[None, :], mask=inside, other=0.0)
-                x = tl.where(z > 0, x, 0.0)
+                x = tl.where(z <= 0, 0.0, x)  # NaN goes through
                 if part == 0:
                     tl.store(g_pointer + row[:, None] * g_stride + d[None, :], x, mask=inside)
                     to = sums_pointer + (replica * every + tile) * depth + d
@@ -139,7 +139,7 @@ def _launch(
         rows, columns, _row_stride(x), _row_stride(given), _row_stride(y), _row_stride(g), *w.stride(),
         TILES=tiles, depth=depth, OWN=0 if own is None else own.shape[2] // columns, BIAS=bias is not None, RELU=relu,
         SLOPE=slope is not None, EXACT=exact, ROWS=how.rows, COLUMNS=how.columns,
-        DEPTH=min(how.depth, _power(depth)), STAGES=how.stages, num_warps=how.warps,
+        DEPTH=min(how.depth, side(depth)), STAGES=how.stages, num_warps=how.warps,
     )  # fmt: skip
     return sums
 
@@ -151,8 +151,3 @@ def _row_stride(x: Tensor) -> int:
     assert columns == 1 or x.stride(2) == 1, x.stride()
     assert replicas == 1 or x.stride(0) == rows * stride, x.stride()
     return stride
-
-
-def _power(size: int) -> int:
-    """The least power of two that tensor cores take and that is not smaller."""
-    return max(16, triton.next_power_of_2(size))

@@ -4,6 +4,11 @@ import triton
 import triton.language as tl
 
 
+def side(size: int) -> int:
+    """The least power of two that tensor cores take and that is not smaller."""
+    return max(16, triton.next_power_of_2(size))
+
+
 @triton.jit
 def nearest(x):
     """The nearest TF32, for numbers: a GPU's NaN has all bits set, and one more makes it 0."""

@@ -187,16 +187,15 @@ class Fleet:
 
     @contextmanager
     def _arithmetic(self) -> Iterator[None]:
-        """float32 products as the trial's precision says, whatever the process has set."""
-        if self.device.type != "cuda":
-            yield
-            return
-        cudnn: Any = torch.backends.cudnn
-        places: list[Any] = [torch.backends.cuda.matmul, cudnn.conv, cudnn.rnn]
+        """Products of float32 as the trial's precision says, whatever the process has set; a CPU has no TF32."""
+        cuda, backends = self.device.type == "cuda", torch.backends
+        others: Any = backends.cudnn if cuda else backends.mkldnn
+        places: list[Any] = [backends.cuda.matmul if cuda else others.matmul, others.conv, others.rnn]
+        wanted = "tf32" if cuda and self.precision not in ("float32", "float64") else "ieee"
         before = [place.fp32_precision for place in places]
         try:
             for place in places:
-                place.fp32_precision = "ieee" if self.precision in ("float32", "float64") else "tf32"
+                place.fp32_precision = wanted
             yield
         finally:
             for place, held in zip(places, before, strict=True):
