@@ -11,13 +11,24 @@ import torch
 from torch import Tensor
 
 from posattn.nn.architecture import Architecture
-from posattn.nn.fast import fully_connected, gpt, layer_by_layer, mixed_type, positional, selector, standard
+from posattn.nn.fast import (
+    fully_connected,
+    gpt,
+    layer_by_layer,
+    mixed_type,
+    positional,
+    random_places,
+    selector,
+    standard,
+)
 from posattn.nn.fast.any_model import mapped
 from posattn.nn.fast.products import half
 from posattn.nn.fully_connected import FullyConnected
 from posattn.nn.gpt import GPTArchitecture
+from posattn.nn.hybrid import Hybrid
 from posattn.nn.mixed_type import MixedPositional, MixedStandard
 from posattn.nn.positional import Positional
+from posattn.nn.random_places import RandomPlaces
 from posattn.nn.selector import Selector
 from posattn.nn.standard import Standard
 
@@ -30,7 +41,8 @@ FORMS: dict[type[Architecture], Callable[..., Callable[..., Tensor] | None]] = {
     GPTArchitecture: gpt.form,
     Selector: selector.form,
     FullyConnected: fully_connected.form,
-    **dict.fromkeys(layer_by_layer.ARCHITECTURES, layer_by_layer.form),
+    Hybrid: layer_by_layer.form,
+    RandomPlaces: random_places.form,
 }
 
 

@@ -105,7 +105,3 @@ def layers(
             hidden = linear(hidden, weight, bias).relu()
         state = affine(p, "mlp_out", hidden, index)
     return state
-
-
-#: The architectures that are computed here.
-ARCHITECTURES = (Hybrid, RandomPlaces)
