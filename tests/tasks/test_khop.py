@@ -83,8 +83,8 @@ def test_sampled_targets_equal_searching_the_string(name: str, held_out: bool) -
 def test_vocabularies_and_lengths_are_those_of_the_papers() -> None:
     # 10 letters, 4 hop counts, "does not exist", blank; 98 characters after the hop count.
     assert (KHOP.vocabulary, KHOP.nodes) == (16, 99)
-    # 4 letters, 17 hop counts, the same two; length 100 in all.
-    assert (KHOP_16.vocabulary, KHOP_16.nodes) == (23, 100)
+    # 4 letters, 17 hop counts, the same two; the authors' code cuts strings of 100 letters to 98.
+    assert (KHOP_16.vocabulary, KHOP_16.nodes) == (23, 99)
     for task in (KHOP, KHOP_16):
         inputs, y = task.sample(7, generator=seeded())
         assert inputs.tokens.shape == y.shape == (7, task.nodes)
@@ -145,6 +145,34 @@ def test_loss_is_cross_entropy_and_metric_leaves_position_0_out(replicas: tuple[
     found = (logits.argmax(-1) == right)[..., 1:].mean(axis=(-2, -1))
     np.testing.assert_allclose(metric.numpy(), found, rtol=2.0**-52)
     assert 0.25 <= found.min() <= found.max() < 1
+
+
+@pytest.mark.parametrize("replicas", [(), (3,)])
+def test_sixteen_hops_are_scored_where_the_answer_exists(replicas: tuple[int, ...]) -> None:
+    prediction = torch.randn(*replicas, 7, 5, 23, generator=seeded(), dtype=torch.float64)
+    target = torch.randint(0, 4, (*replicas, 7, 5), generator=seeded(1))
+    target[..., :3, 1:] = prediction.argmax(-1)[..., :3, 1:].clamp(max=3)  # some right answers
+    target[..., 3:, 1:3] = KHOP_16.missing
+    prediction[..., 6, 1:3, KHOP_16.missing] = 9  # right, but not scored
+    target[..., 0] = KHOP_16.blank
+    guess, truth = prediction.argmax(-1).reshape(-1, 7, 5).tolist(), target.reshape(-1, 7, 5).tolist()
+    wanted = []
+    for replica in range(len(truth)):
+        letters = [(i, j) for i in range(7) for j in range(1, 5) if truth[replica][i][j] < 4]
+        wanted.append(sum(guess[replica][i][j] == truth[replica][i][j] for i, j in letters) / len(letters))
+    assert KHOP_16.metric(prediction, target).reshape(-1).tolist() == pytest.approx(wanted, rel=2.0**-52)
+    assert 0 < min(wanted) <= max(wanted) < 1
+    assert (KHOP.metric(prediction, target) != KHOP_16.metric(prediction, target)).any()
+    target[..., 1:] = KHOP_16.missing
+    assert KHOP_16.metric(prediction, target).eq(0).all()  # nothing is scored
+
+
+@pytest.mark.parametrize("hops", [1, 2, 4, 8, 16])
+def test_all_but_the_first_3k_plus_1_answers_exist_over_four_letters(hops: int) -> None:
+    """Hops are one to one. The first hop misses the four first occurrences, and each later hop leads to three more of
+    them: what follows a letter's last occurrence is out of reach, and so is the very first letter."""
+    _, answers = KHOP_16.sample(53, hops=hops, generator=seeded())
+    assert set((answers == KHOP_16.missing).sum(1).tolist()) == {3 * hops + 1}
 
 
 @pytest.mark.parametrize(

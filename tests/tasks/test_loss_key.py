@@ -117,7 +117,7 @@ def test_options_are_the_fields_that_are_not_fixed() -> None:
     assert tasks.get("sum").options == ("cumulative",)
     assert tasks.get("sort").options == tasks.get("mixed-min").options == ()
     assert tasks.get("selection").options == ("kappa",)
-    assert tasks.get("khop").options == ("letters", "held_out_letters", "max_hops", "characters")
+    assert tasks.get("khop").options == ("letters", "held_out_letters", "max_hops", "characters", "score_missing")
     assert Weighted("a", "", negated).options == ("weight",)
     assert PrefixTask("a", "", negated).options == ("cumulative",)
 

@@ -4,8 +4,8 @@
 ICML 2025 (arXiv 2410.01686), columns experiment, task, arch, n, samples, layers_or_width, scale_c, split, run, loss.
 Of the sample study of mixed-type inputs, `mixed_type_sample`, it has validation and the scales 3 and 10.
 
-`khop16.csv`: Sanford, Hsu, Telgarsky, "Transformers, parallel computation, and logarithmic depth", 2024: token error by
-depth and hops, 4 heads.
+`khop16.csv`: Sanford, Hsu, Telgarsky, "Transformers, parallel computation, and logarithmic depth", ICML 2024 (arXiv
+2402.09268): error by depth and hops over the letters whose answer exists, 4 heads, one run each on fresh samples.
 
 The figures are the authors' and not covered by this project's licence.
 """
@@ -86,7 +86,7 @@ def losses(experiment: str, task: str, arch: str, *, scale: float | None, **wher
 
 
 def khop_accuracy(layers: int, hops: int) -> list[float]:
-    """The published share of right letters at a depth, for inputs of so many hops; none: an empty list.
+    """The published share of right letters, of those with an answer, at a depth and so many hops; none: an empty list.
 
     >>> khop_accuracy(3, 4)
     [0.85]
