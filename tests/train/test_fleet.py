@@ -213,6 +213,11 @@ KHOP: dict[str, Any] = {
     "optimiser": {"steps": 8, "name": "adamw", "lr": 5e-4, "betas": (0.9, 0.95), "weight_decay": 0.1, "clip": 1.0},
     "evaluation": {"sets": {"same letters": {}, "other letters": {"held_out": True}}},
 }
+#: Batches of two numbers each go layer by layer, longer ones by tables.
+PLACED: dict[str, Any] = {
+    "data": {"samples": 51, "batch": 17, "lengths": (2, 3, 5), "options": {"places": 7}},
+    "evaluation": {"sets": {"long": {"places": 7, "length": 7}}},
+}
 MIXED: dict[str, Any] = {
     "data": {"samples": 13, "options": {"high": 5.0}},
     "optimiser": {"steps": 6, "schedule": "one-cycle"},
@@ -226,6 +231,11 @@ OTHERS: dict[str, tuple[list[str], Any, dict[str, Any]]] = {
         ["sum", "max"],
         Positional(length=5, embed_dim=6, layers=1, encoding="stochastic", encoding_dim=3),
         {},
+    ),
+    "random places": (
+        ["sum", "sort"],
+        RandomPlaces(length=7, embed_dim=6, hidden_dim=6, layers=2, encoding="sinusoidal", encoding_dim=4, bias=False),
+        PLACED,
     ),
     "gpt": (["khop", "khop"], GPTArchitecture(length=10, embed_dim=6, layers=2), KHOP),
     "positional gpt": (["khop", "khop"], GPTArchitecture(length=10, embed_dim=6, layers=2, positional=True), KHOP),

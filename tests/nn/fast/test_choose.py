@@ -94,6 +94,11 @@ def test_values_stay_narrow_on_a_cpu_where_that_is_less_arithmetic() -> None:
         assert chosen(wide, CPU, "float32")[0] == "folded"
 
 
+def test_random_places_are_looked_up_where_folded_values_are_no_wider_than_the_state() -> None:
+    assert chosen(RandomPlaces(hidden_dim=16), CPU, "float32")[0] == "folded"
+    assert chosen(RandomPlaces(hidden_dim=65), CPU, "float32")[0] == "numeric"
+
+
 @EVERY_MODEL
 def test_cpu_has_no_tensor_cores_to_feed(model: Architecture, usual: str) -> None:
     assert chosen(model, CPU, "tf32") == (usual, None)

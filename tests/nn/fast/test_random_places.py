@@ -14,7 +14,7 @@ from posattn.nn.fast import layer_by_layer
 from posattn.nn.fast.random_places import folded
 
 SIZES: dict[str, Any] = {"length": 7, "in_dim": 2, "out_dim": 3, "embed_dim": 6, "hidden_dim": 13, "layers": 3}
-SAMPLES = 29  # with one number and the scratchpad each, they ask for 29·2² pairs; the tables have 8²
+SAMPLES = 67  # with one number and the scratchpad each, they ask for 67·2² pairs; the tables have 8², four times that
 
 
 def fleet(**options: Any) -> list[RandomPlacesTransformer]:
@@ -51,15 +51,30 @@ def test_it_equals_the_model_without_a_scratchpad(monkeypatch: pytest.MonkeyPatc
     assert_equals_the_model(partial(folded, sizes), sizes, oracle.stacked(models), *inputs_of())
 
 
-def test_few_samples_leave_the_tables_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With five numbers and the scratchpad a sample asks for 36 pairs: one of them for fewer than 64, two for more."""
+@pytest.mark.parametrize(("length", "least"), [(7, 4), (5, 8), (1, 64)])
+def test_tables_serve_batches_that_look_up_four_times_as_many_pairs_as_they_have(
+    length: int, least: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """4·8² pairs: that is 4 samples of 8² pairs, not quite 8 of 6², and 64 of 2²."""
     models = fleet()
     sizes, p = models[0].architecture, oracle.stacked(models)
-    assert_equals_the_model(partial(folded, sizes), sizes, p, *inputs_of(samples=1))
+    few = inputs_of(length=length, samples=least - 1)
+    assert_equals_the_model(partial(folded, sizes), sizes, p, *few)
     monkeypatch.setattr(layer_by_layer, "numeric", refuse)
-    folded(sizes, p, *inputs_of(samples=2))
+    folded(sizes, p, *inputs_of(length=length, samples=least))
     with pytest.raises(AssertionError, match="not by tables"):
-        folded(sizes, p, *inputs_of(samples=1))
+        folded(sizes, p, *few)
+
+
+@pytest.mark.parametrize("place", [-1, 8])
+def test_a_place_that_is_none_is_not_looked_up_in_the_table_of_another_replica(place: int) -> None:
+    models = fleet()
+    x, places = inputs_of()
+    for replica in range(2):
+        wrong = places.clone()
+        wrong[replica, 3, 2] = place
+        with pytest.raises(RuntimeError, match="out of bounds"):
+            folded(models[0].architecture, oracle.stacked(models), x, wrong)
 
 
 def test_replicas_at_once_equal_each_by_itself() -> None:
@@ -78,8 +93,3 @@ def test_a_replica_gets_no_gradient_from_another() -> None:
     grads = {name: leaf.grad for name, leaf in leaves.items() if leaf.grad is not None}
     assert not any(grad[0].any() for grad in grads.values())
     assert grads["query_weight"][1].any()
-
-
-def test_an_empty_batch_gives_an_empty_batch() -> None:
-    models = fleet()
-    assert folded(models[0].architecture, oracle.stacked(models), *inputs_of(samples=0)).shape == (2, 0, 5, 3)

@@ -2,8 +2,8 @@
 
 Attention differs from sample to sample, but a logit depends on two places alone. So the logits of all pairs are one
 small table per head, made of the weights, and samples take theirs from it: no node has queries and keys of its own.
-What remains is the folded form of `positional`, with an attention for every sample. On a CPU a step of the paper's size
-(32 places, 512 samples) takes two fifths of the time that it takes layer by layer.
+What remains is the folded form of `positional`, with an attention for every sample. `benchmarks/random_places.py`
+measures it beside the layer-by-layer form.
 """
 
 import math
@@ -21,10 +21,15 @@ from posattn.nn.fast.products import beside, linear, split_heads
 from posattn.nn.initial_weights import Params
 from posattn.nn.random_places import RandomPlaces
 
+#: How many times a table's entries are looked up by a batch, at least. With as many as there are, 512 numbers at 1,024
+#: places took 1.5 to 1.75 times as long as layer by layer.
+LOOKED_UP = 4
+
 
 def form(sizes: RandomPlaces, *, device: torch.device, precision: str) -> Callable[..., Tensor]:
-    """Layer by layer on a GPU, where tables have not been measured, and in bfloat16, which would round them twice."""
-    if device.type == "cuda" or precision == "bf16":
+    """Layer by layer on a GPU, where tables have not been measured; in bfloat16, since folding rounds once more; and
+    where MLPs are wider than the state, since folded values are as wide (64 to 256: 1.6 times as long)."""
+    if device.type == "cuda" or precision == "bf16" or sizes.hidden_dim > sizes.embed_dim:
         return layer_by_layer.form(sizes, device=device, precision=precision)
     return partial(folded, sizes)
 
@@ -35,35 +40,32 @@ def folded(
     x: Float[Tensor, "replicas batch length in_dim"],
     places: Int[Tensor, "replicas batch length"],
 ) -> Float[Tensor, "replicas batch length out_dim"]:
-    """The same function with half the multiplications, unless samples ask for fewer pairs than the tables have."""
-    if sizes.nodes**2 > x.shape[1] * (x.shape[2] + sizes.scratchpad) ** 2:
+    """The same function, by tables where a batch looks up enough of them."""
+    if x.shape[1] * (x.shape[2] + sizes.scratchpad) ** 2 < LOOKED_UP * sizes.nodes**2:
         return layer_by_layer.numeric(sizes, p, x, places)
-    reading = attention(sizes, p, places)
+    pairs, tables = pairs_of(sizes, places), logits(p, sizes.heads).unbind(1)
     state = inputs(sizes, p, x)
     for index, layer in enumerate(fold(p, sizes.heads)):
-        state = read(state, reading[index], layer)
+        state = read(state, attention(tables[index], pairs), layer)
         for weight, bias in middle_maps(p, index):
             state = linear(state, weight, bias).relu()
     return linear(state, *folded_decoder(p))[:, :, : x.shape[2]]
 
 
-def attention(
-    sizes: RandomPlaces, p: Params, places: Int[Tensor, "replicas batch length"]
-) -> list[Float[Tensor, "samples readers pairs"]]:
-    """Attention of every layer at once: a sample's row has a weight for every node that is read, by every head."""
-    tables = logits(p, sizes.heads).permute(0, 3, 4, 1, 2)  # (replicas, reader, read, layers, heads)
-    replicas, rows = tables.shape[:2]
-    scratchpad = torch.arange(sizes.length, rows, device=places.device).expand(*places.shape[:2], -1)
+def pairs_of(
+    sizes: RandomPlaces, places: Int[Tensor, "replicas batch length"]
+) -> Int[Tensor, "replicas batch readers nodes"]:
+    """Where a table's rows, laid end to end, hold what each node makes of each: that of its place and of the other's.
+
+    A place that the model does not know is a pair beyond the table's end for the node that stands there.
+    """
+    scratchpad = torch.arange(sizes.length, sizes.nodes, device=places.device).expand(*places.shape[:2], -1)
     nodes = torch.cat([places, scratchpad], dim=2)
-    readers = nodes + rows * torch.arange(replicas, device=places.device)[:, None, None]
-    pairs = rows * readers.unsqueeze(3) + nodes.unsqueeze(2)
-    found = torch.nn.functional.embedding(pairs, tables.flatten(0, 2).flatten(1)).softmax(3)
-    by_layer = found.unflatten(4, tables.shape[3:]).flatten(0, 1).permute(3, 0, 1, 2, 4)
-    return [*by_layer.flatten(3).unbind(0)]
+    return sizes.nodes * nodes.unsqueeze(3) + nodes.unsqueeze(2)
 
 
 def logits(p: Params, heads: int) -> Float[Tensor, "replicas layers heads places places"]:
-    """Q·Kᵀ/√d_k of every place, and of the scratchpad, with every other."""
+    """Q·Kᵀ/√d_k of every two places; the scratchpad's are the last."""
     position = p["encoding"].unsqueeze(1)
     query, key = (
         split_heads(position @ p[f"{name}_weight"] + p[f"{name}_bias"].unsqueeze(2), heads) for name in ("query", "key")
@@ -71,13 +73,23 @@ def logits(p: Params, heads: int) -> Float[Tensor, "replicas layers heads places
     return query @ key.mT / math.sqrt(query.shape[-1])
 
 
+def attention(
+    table: Float[Tensor, "replicas heads places places"], pairs: Int[Tensor, "replicas batch readers nodes"]
+) -> Float[Tensor, "samples readers weights"]:
+    """One layer's attention: a sample's row has a weight for every node, by the first head, then by the next."""
+    asked = pairs.flatten(1).unsqueeze(1).expand(-1, table.shape[1], -1)
+    by_head = table.flatten(2).gather(2, asked).unflatten(2, pairs.shape[1:]).softmax(-1)
+    return by_head.permute(0, 2, 3, 1, 4).flatten(3).flatten(0, 1)
+
+
 def read(
     state: Float[Tensor, "replicas batch nodes into"],
-    reading: Float[Tensor, "samples readers pairs"],
+    weights: Float[Tensor, "samples readers weights"],
     layer: FoldedLayer,
 ) -> Float[Tensor, "replicas batch nodes hidden"]:
     """relu(u·M₀ + b + Σ_h A_h·u·M_h), every sample with its own A_h."""
+    heads = layer.matrices.shape[1] - 1
     own = linear(state, layer.matrices[:, 0], layer.bias)
-    values = linear(state, beside(layer.matrices[:, 1:]), None)
-    found = torch.baddbmm(own.flatten(0, 1), reading, values.view(*reading.shape[::2], -1))
+    values = linear(state, beside(layer.matrices[:, 1:]), None).unflatten(3, (heads, -1))
+    found = torch.baddbmm(own.flatten(0, 1), weights, values.transpose(2, 3).flatten(0, 1).flatten(1, 2))
     return found.relu().view_as(own)
