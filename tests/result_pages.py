@@ -3,7 +3,7 @@
 import csv
 import re
 import statistics
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -20,7 +20,7 @@ def read(shown: str) -> float:
     return float(shown.replace(",", ""))
 
 
-def shows(cell: str, values: tuple[float, ...]) -> bool:
+def shows(cell: str, values: Sequence[float]) -> bool:
     """Whether a cell says "median (lowest … highest)" of these values, to two digits."""
     told = re.fullmatch(r"(\S+) \((\S+) … (\S+)\)", cell)
     assert told, cell
