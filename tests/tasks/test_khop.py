@@ -168,9 +168,10 @@ def test_sixteen_hops_are_scored_where_the_answer_exists(replicas: tuple[int, ..
 
 
 @pytest.mark.parametrize("hops", [1, 2, 4, 8, 16])
-def test_all_but_the_first_3k_plus_1_answers_exist_over_four_letters(hops: int) -> None:
+def test_of_a_usual_sequence_over_four_letters_all_but_3k_plus_1_answers_exist(hops: int) -> None:
     """Hops are one to one. The first hop misses the four first occurrences, and each later hop leads to three more of
-    them: what follows a letter's last occurrence is out of reach, and so is the very first letter."""
+    them: what follows a letter's last occurrence is out of reach, and so is the very first letter. (4 of
+    20,000 sequences with 16 hops have fewer.)"""
     _, answers = KHOP_16.sample(53, hops=hops, generator=seeded())
     assert set((answers == KHOP_16.missing).sum(1).tolist()) == {3 * hops + 1}
 

@@ -75,6 +75,14 @@ def test_tasks_of_one_loss_share_a_key_whatever_they_compute() -> None:
     assert len(set(keys)) == len(keys)
 
 
+def test_an_answer_that_is_left_out_of_the_metric_is_in_the_key_of_hops() -> None:
+    khop = tasks.get("khop-16")
+    assert khop.loss_key == tasks.get("khop-16", letters=3, held_out_letters=1).loss_key
+    assert khop.loss_key != tasks.get("khop-16", max_hops=8).loss_key  # “does not exist” is another token
+    assert khop.loss_key != tasks.get("khop-16", score_missing=True).loss_key
+    assert tasks.get("khop-16", score_missing=True).loss_key == tasks.get("khop").loss_key
+
+
 def test_the_selection_tasks_loss_option_is_in_its_key() -> None:
     half, one = (tasks.get("selection", kappa=kappa).loss_key for kappa in (0.5, 1.0))
     assert half != one

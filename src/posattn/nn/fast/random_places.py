@@ -57,7 +57,8 @@ def pairs_of(
 ) -> Int[Tensor, "replicas batch readers nodes"]:
     """Where a table's rows, laid end to end, hold what each node makes of each: that of its place and of the other's.
 
-    A place that the model does not know is a pair beyond the table's end for the node that stands there.
+    A place that no node of the model has is a pair outside the table for the node that stands there. The rows after
+    the last place are the scratchpad's; only the model itself tells them from places.
     """
     scratchpad = torch.arange(sizes.length, sizes.nodes, device=places.device).expand(*places.shape[:2], -1)
     nodes = torch.cat([places, scratchpad], dim=2)
