@@ -32,7 +32,6 @@ LEFT = (
     ("khop-depth", "khop", ("standard",), 5, ()),
     ("sizes", None, ("standard", "positional"), None, (64,)),
     ("variable-length", None, ("standard", "positional"), None, ()),
-    ("stochastic-length", None, None, None, ()),
     ("bounds-vs-gap", None, None, None, ()),
 )
 
@@ -55,9 +54,6 @@ class Anchor:
 ANCHORS = {
     "positional": (Anchor(0.138, 1000, 9, 4), Anchor(0.150, 2048, 5.5, 4), Anchor(0.526, 1000, 33, 6)),
     "standard": (Anchor(0.217, 1000, 9, 4), Anchor(0.232, 2048, 5.5, 4), Anchor(1.424, 1000, 33, 6)),
-    "positional-placed": (
-        Anchor(1.04, 1000, 9, 4),
-    ),  # not measured: that of the hybrid model, which takes the same way
     "mixed-positional": (Anchor(0.575, 1000, 99, 3),),
     "mixed-standard": (Anchor(1.28, 1000, 99, 3),),
     "gpt-positional": (Anchor(0.450, 64, 99, 4),),

@@ -17,7 +17,7 @@ from posattn.nn import HopTables, HopTablesModel, Standard, model_of
 from posattn.published import khop_accuracy, losses
 from posattn.studies.core import record, results
 from posattn.studies.core.results import Point
-from posattn.studies.positional.numeric_protocol import TASKS, published_losses
+from posattn.studies.positional.numeric_protocol import RANGE, TASKS, published_losses
 from posattn.theory import selection
 from posattn.train import identity
 from posattn.train.random_streams import stream
@@ -124,6 +124,7 @@ ROWS = {
         "sample-complexity",
         "sizes",
         "small-standard",
+        "stochastic-length",
         "symmetry",
     )
 }
@@ -611,6 +612,23 @@ def test_stochastic_lies_three_times_below_fixed_on_longer_inputs(store):
             for step in range(30_000, 100_001, 1000)
         ]
         assert min(ratios) == pytest.approx(said, rel=0.01)
+
+
+def test_losses_with_stochastic_places_on_the_page_are_those_of_the_rows():
+    values = defaultdict(list)
+    for row in rows("stochastic-length"):
+        values[row["task"], row["arm"].strip('"'), int(row["x"])].append(float(row["value"]))
+    page = (RESULTS.parent / "selection.md").read_text()
+    shown = list(tabled(page.split("## One step further")[1]))
+    lengths = (8, 10, 12, 16, 24, 32)
+    assert len(shown) * len(lengths) == len(values) == 48
+    low, high, generator = -RANGE, RANGE, torch.Generator().manual_seed(0)
+    for task, arm, cells in shown:
+        for length, cell in zip(lengths, cells, strict=True):
+            _, y = tasks.get(task).sample(20_000, length=length, low=low, high=high, generator=generator)
+            ours = values[task, arm, length]
+            assert len(ours) == 3
+            assert shows(cell, [100 * value / y.square().mean().item() for value in ours])
 
 
 def test_the_gap_does_not_fall_with_samples_and_grows_unsteadily_with_depth():

@@ -11,7 +11,7 @@ from nn import oracle
 from nn.fast.equality import assert_equals_the_model
 from posattn.nn import RandomPlacesTransformer
 from posattn.nn.fast import layer_by_layer
-from posattn.nn.fast.random_places import folded
+from posattn.nn.fast.random_places import LONG, folded
 
 SIZES: dict[str, Any] = {"length": 7, "in_dim": 2, "out_dim": 3, "embed_dim": 6, "hidden_dim": 13, "layers": 3}
 SAMPLES = 67  # with one number and the scratchpad each, they ask for 67·2² pairs; the tables have 8², four times that
@@ -21,9 +21,9 @@ def fleet(**options: Any) -> list[RandomPlacesTransformer]:
     return [oracle.stirred(RandomPlacesTransformer(**SIZES | options), seed) for seed in range(2)]
 
 
-def inputs_of(*, length: int = 5, samples: int = SAMPLES) -> tuple[Tensor, Tensor]:
+def inputs_of(*, length: int = 5, samples: int = SAMPLES, known: int = SIZES["length"]) -> tuple[Tensor, Tensor]:
     drawing = torch.Generator().manual_seed(1)
-    places = torch.rand(2, samples, SIZES["length"], generator=drawing).argsort(-1)[..., :length].sort(-1).values
+    places = torch.rand(2, samples, known, generator=drawing).argsort(-1)[..., :length].sort(-1).values
     return oracle.numbers(2, samples, length, 2), places
 
 
@@ -49,6 +49,18 @@ def test_it_equals_the_model_without_a_scratchpad(monkeypatch: pytest.MonkeyPatc
     models = fleet(scratchpad=0)
     sizes = models[0].architecture
     assert_equals_the_model(partial(folded, sizes), sizes, oracle.stacked(models), *inputs_of())
+
+
+@pytest.mark.parametrize("length", [LONG - 2, LONG - 1, 19])
+def test_it_equals_the_model_on_either_side_of_where_attention_lies_another_way(
+    length: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the scratchpad, the first has one node too few, the second just enough."""
+    monkeypatch.setattr(layer_by_layer, "numeric", refuse)
+    models = fleet(length=19, heads=3)
+    sizes = models[0].architecture
+    inputs = inputs_of(length=length, known=19)
+    assert_equals_the_model(partial(folded, sizes), sizes, oracle.stacked(models), *inputs)
 
 
 @pytest.mark.parametrize(("length", "least"), [(7, 4), (5, 8), (1, 64)])

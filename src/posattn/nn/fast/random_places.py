@@ -24,6 +24,8 @@ from posattn.nn.random_places import RandomPlaces
 #: How many times a table's entries are looked up by a batch, at least. With as many as there are, 512 numbers at 1,024
 #: places took 1.5 to 1.75 times as long as layer by layer.
 LOOKED_UP = 4
+#: Nodes from which on PyTorch's softmax is faster along the last axis; with six it takes three times as long there.
+LONG = 16
 
 
 def form(sizes: RandomPlaces, *, device: torch.device, precision: str) -> Callable[..., Tensor]:
@@ -43,44 +45,49 @@ def folded(
     """The same function, by tables where a batch looks up enough of them."""
     if x.shape[1] * (x.shape[2] + sizes.scratchpad) ** 2 < LOOKED_UP * sizes.nodes**2:
         return layer_by_layer.numeric(sizes, p, x, places)
-    pairs, tables = pairs_of(sizes, places), logits(p, sizes.heads).unbind(1)
+    nodes = x.shape[2] + sizes.scratchpad
+    axis = 4 if nodes >= LONG else 1
+    asked, tables = looked_up(sizes, places).movedim(4, axis).contiguous(), logits(p, sizes.heads).unbind(1)
     state = inputs(sizes, p, x)
     for index, layer in enumerate(fold(p, sizes.heads)):
-        state = read(state, attention(tables[index], pairs), layer)
+        state = read(state, attention(tables[index], asked, axis), layer)
         for weight, bias in middle_maps(p, index):
             state = linear(state, weight, bias).relu()
     return linear(state, *folded_decoder(p))[:, :, : x.shape[2]]
 
 
-def pairs_of(
+def looked_up(
     sizes: RandomPlaces, places: Int[Tensor, "replicas batch length"]
-) -> Int[Tensor, "replicas batch readers nodes"]:
-    """Where a table's rows, laid end to end, hold what each node makes of each: that of its place and of the other's.
+) -> Int[Tensor, "replicas batch readers heads nodes"]:
+    """Where a layer's tables, laid end to end, hold what each node makes of each: by its place and the other's.
 
-    A place that no node of the model has is a pair outside the table for the node that stands there. The rows after
+    A place that no node of the model has is a pair outside the tables for the node that stands there. The rows after
     the last place are the scratchpad's; only the model itself tells them from places.
     """
     scratchpad = torch.arange(sizes.length, sizes.nodes, device=places.device).expand(*places.shape[:2], -1)
     nodes = torch.cat([places, scratchpad], dim=2)
-    return sizes.nodes * nodes.unsqueeze(3) + nodes.unsqueeze(2)
+    pairs = sizes.nodes * nodes.unsqueeze(3) + nodes.unsqueeze(2)
+    return sizes.heads * pairs.unsqueeze(3) + torch.arange(sizes.heads, device=places.device).unsqueeze(1)
 
 
-def logits(p: Params, heads: int) -> Float[Tensor, "replicas layers heads places places"]:
+def logits(p: Params, heads: int) -> Float[Tensor, "replicas layers places places heads"]:
     """Q·Kᵀ/√d_k of every two places; the scratchpad's are the last."""
     position = p["encoding"].unsqueeze(1)
     query, key = (
         split_heads(position @ p[f"{name}_weight"] + p[f"{name}_bias"].unsqueeze(2), heads) for name in ("query", "key")
     )
-    return query @ key.mT / math.sqrt(query.shape[-1])
+    return (query @ key.mT / math.sqrt(query.shape[-1])).movedim(2, -1)
 
 
 def attention(
-    table: Float[Tensor, "replicas heads places places"], pairs: Int[Tensor, "replicas batch readers nodes"]
+    table: Float[Tensor, "replicas places places heads"], asked: Int[Tensor, "replicas ..."], axis: int
 ) -> Float[Tensor, "samples readers weights"]:
-    """One layer's attention: a sample's row has a weight for every node, by the first head, then by the next."""
-    asked = pairs.flatten(1).unsqueeze(1).expand(-1, table.shape[1], -1)
-    by_head = table.flatten(2).gather(2, asked).unflatten(2, pairs.shape[1:]).softmax(-1)
-    return by_head.permute(0, 2, 3, 1, 4).flatten(3).flatten(0, 1)
+    """One layer's attention: a sample's row has a weight for every node by the first head, then by the next.
+
+    `asked` is what `looked_up` gives, with the nodes that are read along `axis`.
+    """
+    chosen = table.flatten(1).gather(1, asked.flatten(1)).view_as(asked)
+    return chosen.softmax(axis).movedim(axis, 4).flatten(3).flatten(0, 1)
 
 
 def read(
