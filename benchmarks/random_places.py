@@ -4,7 +4,7 @@
 
 Prints a row for every shape (samples, numbers, places): milliseconds of a training step and of an evaluation for one
 replica by tables, the best of several in turn with the other form, and their ratio to layer by layer. The first two
-are those of the study stochastic-length.
+are those of the study stochastic-length; the last two look up too few pairs for tables, so both go layer by layer.
 """
 
 import argparse

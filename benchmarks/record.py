@@ -1,7 +1,7 @@
 """Run what the record still lacks, in its order, for so many minutes.
 
     python benchmarks/record.py --minutes 9 --out record.tar.gz                      on a GPU: what can be done in time
-    python benchmarks/record.py "sample-complexity, 4" --minutes 9                   parts by name, or how names begin
+    python benchmarks/record.py "khop-depth, khop-16" --minutes 9                    parts by name, or how names begin
     python benchmarks/record.py --list                                               what there is, and for how long
 
 A part is one place of a study of `remaining.py`, all models of it together. It is done when a store under docs/results,
@@ -90,9 +90,11 @@ def run(chosen: list[Part], asked: argparse.Namespace, folder: Path, end: float)
         raise SystemExit(str(error)) from None
     finally:
         timer.cancel()
-    took = time.monotonic() - began
-    write_reports(chosen, folder)
-    print(f"{took:.0f} s; {pack(folder, asked.out)} trials packed", flush=True)
+        took = time.monotonic() - began
+        try:
+            write_reports(chosen, folder)
+        finally:
+            print(f"{took:.0f} s; {pack(folder, asked.out)} trials packed", flush=True)
 
 
 def main() -> None:
@@ -104,6 +106,8 @@ def main() -> None:
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--list", action="store_true")
     asked = parser.parse_args()
+    if not asked.out.parent.is_dir():
+        parser.error(f"--out {asked.out}: there is no folder {asked.out.parent}. Make it first.")
     end = time.monotonic() + 60 * asked.minutes
     held = done(RESULTS.rglob("store.tar.*"))
     held |= {path.parent.name for path in asked.folder.glob("*/metrics.json")}

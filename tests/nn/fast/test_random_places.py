@@ -11,10 +11,12 @@ from nn import oracle
 from nn.fast.equality import assert_equals_the_model
 from posattn.nn import RandomPlacesTransformer
 from posattn.nn.fast import layer_by_layer
-from posattn.nn.fast.random_places import LONG, folded
+from posattn.nn.fast.random_places import MANY_NODES, folded
 
 SIZES: dict[str, Any] = {"length": 7, "in_dim": 2, "out_dim": 3, "embed_dim": 6, "hidden_dim": 13, "layers": 3}
-SAMPLES = 67  # with one number and the scratchpad each, they ask for 67·2² pairs; the tables have 8², four times that
+SAMPLES = (
+    67  # with one number and the scratchpad each, they ask for 67·2² pairs, no fewer than four times the 8² of a table
+)
 
 
 def fleet(**options: Any) -> list[RandomPlacesTransformer]:
@@ -51,7 +53,7 @@ def test_it_equals_the_model_without_a_scratchpad(monkeypatch: pytest.MonkeyPatc
     assert_equals_the_model(partial(folded, sizes), sizes, oracle.stacked(models), *inputs_of())
 
 
-@pytest.mark.parametrize("length", [LONG - 2, LONG - 1, 19])
+@pytest.mark.parametrize("length", [MANY_NODES - 2, MANY_NODES - 1, 19])
 def test_it_equals_the_model_on_either_side_of_where_attention_lies_another_way(
     length: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

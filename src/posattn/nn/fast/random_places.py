@@ -24,8 +24,9 @@ from posattn.nn.random_places import RandomPlaces
 #: How many times a table's entries are looked up by a batch, at least. With as many as there are, 512 numbers at 1,024
 #: places took 1.5 to 1.75 times as long as layer by layer.
 LOOKED_UP = 4
-#: Nodes from which on PyTorch's softmax is faster along the last axis; with six it takes three times as long there.
-LONG = 16
+#: Nodes from which on PyTorch's softmax is faster along the last axis: those that fill a register of AVX-512. With six
+#: nodes of 512 samples it takes ten times as long there as along the first, and so it does with AVX2.
+MANY_NODES = 16
 
 
 def form(sizes: RandomPlaces, *, device: torch.device, precision: str) -> Callable[..., Tensor]:
@@ -46,8 +47,8 @@ def folded(
     if x.shape[1] * (x.shape[2] + sizes.scratchpad) ** 2 < LOOKED_UP * sizes.nodes**2:
         return layer_by_layer.numeric(sizes, p, x, places)
     nodes = x.shape[2] + sizes.scratchpad
-    axis = 4 if nodes >= LONG else 1
-    asked, tables = looked_up(sizes, places).movedim(4, axis).contiguous(), logits(p, sizes.heads).unbind(1)
+    axis = 4 if nodes >= MANY_NODES else 1
+    asked, tables = entries_of(sizes, places).movedim(4, axis).contiguous(), logits(p, sizes.heads).unbind(1)
     state = inputs(sizes, p, x)
     for index, layer in enumerate(fold(p, sizes.heads)):
         state = read(state, attention(tables[index], asked, axis), layer)
@@ -56,12 +57,12 @@ def folded(
     return linear(state, *folded_decoder(p))[:, :, : x.shape[2]]
 
 
-def looked_up(
+def entries_of(
     sizes: RandomPlaces, places: Int[Tensor, "replicas batch length"]
 ) -> Int[Tensor, "replicas batch readers heads nodes"]:
-    """Where a layer's tables, laid end to end, hold what each node makes of each: by its place and the other's.
+    """Where a layer's table, laid end to end, holds what each node makes of each: by its place and the other's.
 
-    A place that no node of the model has is a pair outside the tables for the node that stands there. The rows after
+    A place that no node of the model has is a pair outside the table for the node that stands there. The rows after
     the last place are the scratchpad's; only the model itself tells them from places.
     """
     scratchpad = torch.arange(sizes.length, sizes.nodes, device=places.device).expand(*places.shape[:2], -1)
@@ -84,7 +85,7 @@ def attention(
 ) -> Float[Tensor, "samples readers weights"]:
     """One layer's attention: a sample's row has a weight for every node by the first head, then by the next.
 
-    `asked` is what `looked_up` gives, with the nodes that are read along `axis`.
+    `asked` is what `entries_of` gives, with the nodes that are read along `axis`.
     """
     chosen = table.flatten(1).gather(1, asked.flatten(1)).view_as(asked)
     return chosen.softmax(axis).movedim(axis, 4).flatten(3).flatten(0, 1)
