@@ -614,14 +614,20 @@ def test_stochastic_lies_three_times_below_fixed_on_longer_inputs(store):
         assert min(ratios) == pytest.approx(said, rel=0.01)
 
 
-def test_losses_with_stochastic_places_on_the_page_are_those_of_the_rows():
+@pytest.fixture(scope="module")
+def placed() -> dict[tuple[str, str, int], list[float]]:
+    """Losses with stochastic and with fixed places, by task, arm and length."""
     values = defaultdict(list)
     for row in rows("stochastic-length"):
         values[row["task"], row["arm"].strip('"'), int(row["x"])].append(float(row["value"]))
+    return values
+
+
+def test_losses_with_stochastic_places_on_the_page_are_those_of_the_rows(placed):
     page = (RESULTS.parent / "selection.md").read_text()
     shown = list(tabled(page.split("## One step further")[1]))
     lengths = (8, 10, 12, 16, 24, 32)
-    assert len(shown) * len(lengths) == len(values) == 48
+    assert len(shown) * len(lengths) == len(placed) == 48
     drawn = {"low": -RANGE, "high": RANGE, "generator": torch.Generator().manual_seed(0)}
     for length, *column in zip(lengths, *(cells for _, _, cells in shown), strict=True):
         squares = {
@@ -629,9 +635,24 @@ def test_losses_with_stochastic_places_on_the_page_are_those_of_the_rows():
             for task in studies.get("stochastic-length").tasks
         }
         for (task, arm, _), cell in zip(shown, column, strict=True):
-            ours = values[task, arm, length]
+            ours = placed[task, arm, length]
             assert len(ours) == 3
             assert shows(cell, [100 * value / squares[task] for value in ours])
+            if arm == "stochastic" and task in ("min", "max"):
+                assert max(ours) < 0.002 * squares[task]
+
+
+def test_fixed_places_are_better_up_to_the_trained_length_and_worse_past_it(placed):
+    medians = {key: statistics.median(values) for key, values in placed.items()}
+    times = {(task, at): medians[task, "fixed", at] / medians[task, "stochastic", at] for task, _, at in medians}
+    past = {key: value for key, value in times.items() if key[1] > 8}
+    assert min(past.values()) == pytest.approx(3.8, rel=0.01) == past["sort", 10]
+    assert max(past.values()) == pytest.approx(113, rel=0.01) == past["sum", 12]
+    at_32 = {task: value for (task, at), value in times.items() if at == 32}
+    assert [at_32[task] for task in sorted(at_32, key=at_32.__getitem__)] == pytest.approx([9.8, 26, 33, 33], rel=0.02)
+    assert (min(at_32, key=at_32.__getitem__), max(at_32, key=at_32.__getitem__)) == ("sum", "max")
+    cost = {task: 1 / value for (task, at), value in times.items() if at == 8}
+    assert cost == pytest.approx({"sum": 98, "min": 2.0, "max": 1.8, "sort": 2.9}, rel=0.03)
 
 
 def test_the_gap_does_not_fall_with_samples_and_grows_unsteadily_with_depth():

@@ -1,7 +1,7 @@
 """Do stochastic encodings let a positional Transformer work on longer inputs than it was trained on?
 
     posattn run stochastic-length --task sum                                    (minutes on two CPU cores)
-    posattn run stochastic-length --preset paper --device cuda                  (minutes on one H200)
+    posattn run stochastic-length --preset paper                                (an hour and a half on two CPU cores)
 
 One step past both papers: the positional Transformer with numbers at places of a longer range, drawn anew for every
 sample, beside the same model with numbers at the first places. Trained on lengths 2 … 8, tested up to 32.
@@ -52,7 +52,7 @@ class StochasticLength(Study):
     )
     tasks = ("sum", "min", "max", "sort")
     seeds = {"smoke": 2, "quick": 1, "paper": 3}
-    cost = {"smoke": "seconds", "quick": "5 min per task, 2 cores", "paper": "10 min, H200"}
+    cost = {"smoke": "seconds", "quick": "5 min per task, 2 cores", "paper": "95 min, 2 cores"}
     notes = (
         "Both arms are the same model without biases, with 32 places in sinusoidal encodings; “stochastic” trains and "
         "tests with places drawn anew for every sample, and no sample is seen twice; “fixed” with the first places, of "
