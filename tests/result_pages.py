@@ -3,6 +3,7 @@
 import csv
 import re
 import statistics
+import tarfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -26,3 +27,19 @@ def shows(cell: str, values: Sequence[float]) -> bool:
     assert told, cell
     exact = statistics.median(values), min(values), max(values)
     return [read(one) for one in told.groups()] == pytest.approx(exact, rel=0.051)
+
+
+def tabled(text: str) -> Iterator[tuple[str, str, list[str]]]:
+    """A page's table: its rows' tasks, second cells and other cells."""
+    lines = [line for line in text.splitlines() if line.startswith("|")][2:]
+    task = ""
+    for line in lines:
+        first, second, *cells = (cell.strip() for cell in line.split("|")[1:-1])
+        task = first or task
+        yield task, second, cells
+
+
+def unpacked(archive: Path, folder: Path) -> Path:
+    with tarfile.open(archive) as held:
+        held.extractall(folder, filter="data")
+    return folder
