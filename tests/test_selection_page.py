@@ -1,7 +1,10 @@
 """Token selection's results, and what docs/selection.md says of them."""
 
+import json
+import re
 import statistics
 from collections import defaultdict
+from functools import cache
 
 import pytest
 import torch
@@ -10,7 +13,9 @@ from posattn import studies, tasks
 from posattn.studies.core import results
 from posattn.studies.positional.numeric_protocol import RANGE
 from posattn.theory import selection
-from result_pages import RESULTS, rows, shows, tabled, unpacked
+from result_pages import RESULTS, read, rows, shows, tabled, unpacked
+
+SECTION = (RESULTS.parent / "selection.md").read_text().split("## One step further")[1]
 
 
 def test_no_trained_network_is_below_its_floor_and_selectors_are_below_a_hundredth():
@@ -64,6 +69,17 @@ def test_stochastic_lies_three_times_below_fixed_on_longer_inputs(store):
         assert min(ratios) == pytest.approx(said, rel=0.01)
 
 
+@cache
+def mean_squares(length: int) -> dict[str, float]:
+    """The mean square of every task's targets."""
+    generator = torch.Generator().manual_seed(length)
+    drawn = {"length": length, "low": -RANGE, "high": RANGE, "generator": generator}
+    return {
+        task: tasks.get(task).sample(100_000, **drawn)[1].square().mean().item()
+        for task in studies.get("stochastic-length").tasks
+    }
+
+
 @pytest.fixture(scope="module")
 def placed() -> dict[tuple[str, str, int], list[float]]:
     """Losses with stochastic and with fixed places, by task, arm and length."""
@@ -74,16 +90,11 @@ def placed() -> dict[tuple[str, str, int], list[float]]:
 
 
 def test_losses_with_stochastic_places_on_the_page_are_those_of_the_rows(placed):
-    page = (RESULTS.parent / "selection.md").read_text()
-    shown = list(tabled(page.split("## One step further")[1]))
+    shown = list(tabled(SECTION))
     lengths = (8, 10, 12, 16, 24, 32)
     assert len(shown) * len(lengths) == len(placed) == 48
-    drawn = {"low": -RANGE, "high": RANGE, "generator": torch.Generator().manual_seed(0)}
     for length, *column in zip(lengths, *(cells for _, _, cells in shown), strict=True):
-        squares = {
-            task: tasks.get(task).sample(100_000, length=length, **drawn)[1].square().mean().item()
-            for task in studies.get("stochastic-length").tasks
-        }
+        squares = mean_squares(length)
         for (task, arm, _), cell in zip(shown, column, strict=True):
             ours = placed[task, arm, length]
             assert len(ours) == 3
@@ -92,14 +103,46 @@ def test_losses_with_stochastic_places_on_the_page_are_those_of_the_rows(placed)
                 assert max(ours) < 0.002 * squares[task]
 
 
-def test_fixed_places_are_better_up_to_the_trained_length_and_worse_past_it(placed):
+def told(pattern: str, text: str) -> list[float]:
+    """The numbers of a sentence, in which each is shown as #."""
+    found = re.search(re.escape(pattern).replace(r"\#", r"([\d.,]+)"), " ".join(text.split()))
+    assert found, pattern
+    return [read(number) for number in found.groups()]
+
+
+def test_sentences_on_stochastic_places_have_the_figures_of_the_rows(placed):
     medians = {key: statistics.median(values) for key, values in placed.items()}
     times = {(task, at): medians[task, "fixed", at] / medians[task, "stochastic", at] for task, _, at in medians}
     past = {key: value for key, value in times.items() if key[1] > 8}
-    assert min(past.values()) == pytest.approx(3.8, rel=0.01) == past["sort", 10]
-    assert max(past.values()) == pytest.approx(113, rel=0.01) == past["sum", 12]
-    at_32 = {task: value for (task, at), value in times.items() if at == 32}
-    assert [at_32[task] for task in sorted(at_32, key=at_32.__getitem__)] == pytest.approx([9.8, 26, 33, 33], rel=0.02)
+    least, most, sums, maxima = told(
+        "is # (sort, 10 numbers) to # times (sum, 12) as large, and # (sum) to # times (max) at 32", SECTION
+    )
+    assert (min(past, key=past.__getitem__), max(past, key=past.__getitem__)) == (("sort", 10), ("sum", 12))
+    assert [least, most] == pytest.approx([past["sort", 10], past["sum", 12]], rel=0.02)
+    at_32 = {task: times[task, 32] for task, at in times if at == 32}
     assert (min(at_32, key=at_32.__getitem__), max(at_32, key=at_32.__getitem__)) == ("sum", "max")
-    cost = {task: 1 / value for (task, at), value in times.items() if at == 8}
-    assert cost == pytest.approx({"sum": 98, "min": 2.0, "max": 1.8, "sort": 2.9}, rel=0.03)
+    assert [sums, maxima] == pytest.approx([at_32["sum"], at_32["max"]], rel=0.02)
+    overview = (RESULTS.parent / "results.md").read_text()
+    assert told("trained on up to 8, medians # to # times below those with fixed places", overview) == [sums, maxima]
+    cheap, dear, summed = told("loss is # (max) to # (sort) times the fixed model's, on sum # times.", SECTION)
+    assert [1 / times[task, 8] for task in ("max", "sort", "sum")] == pytest.approx([cheap, dear, summed], rel=0.03)
+    assert 1 / times["max", 8] < 1 / times["min", 8] < 1 / times["sort", 8]
+
+
+def test_losses_with_stochastic_places_grow_with_length_as_the_page_says(placed):
+    grown = {
+        task: statistics.median(placed[task, "stochastic", 32])
+        / mean_squares(32)[task]
+        / (statistics.median(placed[task, "stochastic", 8]) / mean_squares(8)[task])
+        for task in studies.get("stochastic-length").tasks
+    }
+    least, most = told("at 32 numbers the share is # (sort) to # (min) times what it is at 8", SECTION)
+    assert [grown["sort"], grown["min"]] == pytest.approx([least, most], rel=0.05)
+    assert grown["sort"] < grown["max"] < grown["min"]
+    assert [grown["sum"]] == pytest.approx(told("6.0 % at 32, # times what it is at 8", SECTION), rel=0.05)
+
+
+def test_the_seconds_of_stochastic_places_are_those_of_the_store(tmp_path):
+    folder = unpacked(RESULTS / "stochastic-length" / "store.tar.xz", tmp_path)
+    took = {json.loads(path.read_text())["seconds"] for path in folder.glob("*/metrics.json")}
+    assert told("cores: # s (sum and min) and # s (max and sort)", SECTION) == pytest.approx(sorted(took), abs=1)
