@@ -14,9 +14,8 @@ from posattn.nn.fast import layer_by_layer
 from posattn.nn.fast.random_places import MANY_NODES, folded
 
 SIZES: dict[str, Any] = {"length": 7, "in_dim": 2, "out_dim": 3, "embed_dim": 6, "hidden_dim": 13, "layers": 3}
-SAMPLES = (
-    67  # with one number and the scratchpad each, they ask for 67·2² pairs, no fewer than four times the 8² of a table
-)
+#: With one number and the scratchpad each, they ask for 67·2² pairs, no fewer than four times the 8² of a table.
+SAMPLES = 67
 
 
 def fleet(**options: Any) -> list[RandomPlacesTransformer]:
