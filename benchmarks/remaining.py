@@ -26,7 +26,10 @@ SEEDS = 3
 #: Study, task (None: all of them), models (None: all of them), least x, and what the paper has no figures for.
 LEFT = (
     ("sample-complexity", None, ("standard",), 50_000, ()),
-    ("mixed-type", None, ("standard", "positional"), None, ()),
+    ("mixed-type", None, ("positional",), None, ()),
+    ("mixed-type", "mixed-min", ("standard",), None, ()),
+    ("mixed-type", "mixed-sum", ("standard",), None, ()),
+    ("mixed-type", "mixed-multitask", ("standard",), None, ()),
     ("mixed-type-samples", None, ("standard", "positional"), None, ()),
     ("khop-depth", "khop-16", None, None, ()),
     ("khop-depth", "khop", ("standard",), 5, ()),
@@ -86,7 +89,9 @@ class Part(NamedTuple):
 
     @property
     def name(self) -> str:
-        return ", ".join([self.study, *filter(None, [self.task]), *([f"{self.x:g}"] if self.x is not None else [])])
+        model = next(iter(self.arms)) if len(self.arms) == 1 else None
+        x = None if self.x is None else f"{self.x:g}"
+        return ", ".join(filter(None, (self.study, self.task, model, x)))
 
 
 def parts() -> Iterator[Part]:
