@@ -25,10 +25,6 @@ RESULTS = Path(__file__).parents[1] / "docs" / "results"
 SEEDS = 3
 #: Study, task (None: all of them), models (None: all of them), least x, and what the paper has no figures for.
 LEFT = (
-    ("sample-complexity", None, ("standard",), 50_000, ()),
-    ("mixed-type", None, ("positional",), None, ()),
-    ("mixed-type", "mixed-min", ("standard",), None, ()),
-    ("mixed-type", "mixed-sum", ("standard",), None, ()),
     ("mixed-type", "mixed-multitask", ("standard",), None, ()),
     ("mixed-type-samples", None, ("standard", "positional"), None, ()),
     ("khop-depth", "khop-16", None, None, ()),
@@ -95,7 +91,8 @@ class Part(NamedTuple):
 
 
 def parts() -> Iterator[Part]:
-    """Every part, in the order of the record."""
+    """Every part, in the order of the record. A trial that two studies share belongs to the first."""
+    given: set[str] = set()
     for name, task, arms, least, without in LEFT:
         study, found = studies.get(name), {}
         for of in study.tasks if task is None else (task,):
@@ -104,7 +101,8 @@ def parts() -> Iterator[Part]:
                 if wanted and case.x not in without and (least is None or (case.x or 0) >= least):
                     found.setdefault(case.x, []).append(case)
         for x in sorted(found, key=lambda x: (x is not None, x)):
-            trials = {one.id: one for case in found[x] for one in map(case.seeded, range(SEEDS))}
+            trials = {one.id: one for case in found[x] for one in map(case.seeded, range(SEEDS)) if one.id not in given}
+            given |= trials.keys()
             yield Part(name, task, x, frozenset(case.arm for case in found[x]), [*trials.values()])
 
 

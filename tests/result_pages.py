@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 RESULTS = Path(__file__).parents[1] / "docs" / "results"
+PAGE = (RESULTS.parent / "results.md").read_text()
 
 
 def rows(study: str) -> Iterator[dict[str, str]]:
@@ -29,6 +30,14 @@ def shows(cell: str, values: Sequence[float]) -> bool:
     return [read(one) for one in told.groups()] == pytest.approx(exact, rel=0.051)
 
 
+def told(pattern: str, text: str) -> list[float]:
+    """The numbers of a sentence, in which each is shown as #."""
+    number = r"([\d.,]*\d(?:e-?\d+)?)"
+    found = re.search(re.escape(pattern).replace(r"\#", number), " ".join(text.split()))
+    assert found, pattern
+    return [read(shown) for shown in found.groups()]
+
+
 def tabled(text: str) -> Iterator[tuple[str, str, list[str]]]:
     """A page's table: its rows' tasks, second cells and other cells."""
     lines = [line for line in text.splitlines() if line.startswith("|")][2:]
@@ -37,6 +46,10 @@ def tabled(text: str) -> Iterator[tuple[str, str, list[str]]]:
         first, second, *cells = (cell.strip() for cell in line.split("|")[1:-1])
         task = first or task
         yield task, second, cells
+
+
+def section(title: str) -> str:
+    return next(part for part in PAGE.split("\n## ") if part.startswith(title))
 
 
 def unpacked(archive: Path, folder: Path) -> Path:

@@ -1,7 +1,6 @@
 """Token selection's results, and what docs/selection.md says of them."""
 
 import json
-import re
 import statistics
 from collections import defaultdict
 from functools import cache
@@ -13,7 +12,7 @@ from posattn import studies, tasks
 from posattn.studies.core import results
 from posattn.studies.positional.numeric_protocol import RANGE
 from posattn.theory import selection
-from result_pages import RESULTS, read, rows, shows, tabled, unpacked
+from result_pages import RESULTS, rows, shows, tabled, told, unpacked
 
 SECTION = (RESULTS.parent / "selection.md").read_text().split("## One step further")[1]
 
@@ -101,13 +100,6 @@ def test_losses_with_stochastic_places_on_the_page_are_those_of_the_rows(placed)
             assert shows(cell, [100 * value / squares[task] for value in ours])
             if arm == "stochastic" and task in ("min", "max"):
                 assert max(ours) < 0.002 * squares[task]
-
-
-def told(pattern: str, text: str) -> list[float]:
-    """The numbers of a sentence, in which each is shown as #."""
-    found = re.search(re.escape(pattern).replace(r"\#", r"([\d.,]+)"), " ".join(text.split()))
-    assert found, pattern
-    return [read(number) for number in found.groups()]
 
 
 def test_sentences_on_stochastic_places_have_the_figures_of_the_rows(placed):
