@@ -1,27 +1,30 @@
 """The results in docs/ are what the pages say of them: read from the committed rows and stores, not from the text."""
 
+import importlib
 import json
 import re
 import statistics
+import sys
 from collections import defaultdict
-from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
 from posattn import studies, tasks
 from posattn.engine import Store
-from posattn.nn import HopTables, HopTablesModel, Standard, model_of
-from posattn.published import khop_accuracy, losses
+from posattn.nn import Standard, model_of
+from posattn.published import losses
 from posattn.studies.core import record, results
 from posattn.studies.core.results import Point
 from posattn.studies.positional.numeric_protocol import TASKS, published_losses
 from posattn.train import identity
 from posattn.train.random_streams import stream
-from result_pages import RESULTS, read, rows, shows, tabled, unpacked
+from result_pages import PAGE, RESULTS, read, rows, section, shows, tabled, unpacked
 
-PAGE = (RESULTS.parent / "results.md").read_text()
+sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))
+remaining: Any = importlib.import_module("remaining")
 
 
 def test_the_table_on_top_has_every_study_and_its_links_lead_somewhere():
@@ -153,15 +156,6 @@ def test_every_committed_store_is_read_by_a_test():
     assert {path.parent.name for path in RESULTS.glob("*/store.tar.*")} == set(ROWS) | {"khop", "selection"}
 
 
-def section(title: str) -> str:
-    return next(part for part in PAGE.split("\n## ") if part.startswith(title))
-
-
-def table(title: str) -> Iterator[tuple[str, str, list[str]]]:
-    """The table of a section."""
-    yield from tabled(section(title))
-
-
 @pytest.fixture(scope="module")
 def studied(tmp_path_factory):
     """Every point of the studies that set other models beside those of ood-scale."""
@@ -183,7 +177,7 @@ def studied(tmp_path_factory):
 def test_losses_on_the_page_are_those_of_the_stores_and_borrowed_ones_are_of_the_same_trials(
     studied, name, borrowed, test_sets, count
 ):
-    shown = list(table(name))
+    shown = list(tabled(section(name)))
     assert len(shown) == count
     for task, arm, cells in shown:
         points = studied["ood-scale"] if arm in borrowed else studied[name]
@@ -264,7 +258,7 @@ def trained(task: str, losses: tuple[float, ...]) -> int:
 
 def test_small_standard_models_beside_the_published_ones(studied):
     found = studied["small-standard"]
-    shown = list(table("small-standard"))
+    shown = list(tabled(section("small-standard")))
     assert len(shown) == 16
     for task, arm, (share, *cells) in shown:
         end = found[task, arm, "validation"]
@@ -296,7 +290,7 @@ def test_narrow_deep_models_may_start_with_one_output_for_all_inputs():
 def test_rotary_attention_beside_the_published_figures(studied):
     found, scale = studied["rotary"], studied["ood-scale"]
     assert all(len(point.ours) == 3 for point in found.values())
-    shown = {(task, whose): cells for task, whose, cells in table("rotary")}
+    shown = {(task, whose): cells for task, whose, cells in tabled(section("rotary"))}
     assert len(shown) == 15
     for task in TASKS:
         for at, test_set in enumerate(("validation", "c=2", "c=5", "c=10")):
@@ -322,137 +316,21 @@ def test_rotary_attention_beside_the_published_figures(studied):
     assert of_positional["sort"] == max(of_positional.values()) == pytest.approx(670, rel=0.02)
 
 
-def test_sample_complexity_beside_the_published_figures(tmp_path):
-    found = results.results(
-        "sample-complexity", unpacked(RESULTS / "sample-complexity" / "store.tar.xz", tmp_path)
-    ).points
-    points = {(point.arm, point.task, f"{int(point.x):,}", point.test_set): point for point in found}
-    text = section("sample-complexity").split("### The standard model")
-    shown = [(arm, *row) for arm, part in zip(("positional", "standard"), text, strict=True) for row in tabled(part)]
-    assert len(points) == 2 * len(shown) == 190
-    for arm, task, samples, cells in shown:
-        for test_set, (ours, published, ratio) in (("validation", cells[:3]), ("c=3", cells[3:])):
-            point = points[arm, task, samples, test_set]
-            assert len(point.ours) == 3
-            assert shows(ours, point.ours)
-            assert shows(published, point.published)
-            assert read(ratio) == pytest.approx(point.ratio, abs=0.0051)
-    off = {
-        key[1:]
-        for key, point in points.items()
-        if key[0] == "positional" and (point.ratio is None or not 1 / 3 < point.ratio < 3)
-    }
-    far = {("sum", f"{samples},000", "c=3") for samples in (20, 30, 40)}
-    far |= {("sum", "35,000", "validation"), ("sort", "25,000", "c=3")}
-    outside = {("sort", f"{samples},000", "c=3") for samples in (5, 35, 40)}
-    outside |= {("sort", "5,000", "validation"), ("sum", "50,000", "c=3")}
-    assert off == far | outside
-    for key in far | outside:  # among the published runs
-        point = points["positional", *key]
-        assert (min(point.published) < point.median < max(point.published)) == (key in far)
-    ratios = {key[1:]: point.ratio for key, point in points.items() if key[0] == "standard"}
-    assert len(ratios) == 90
-    assert ratios.pop(("min", "30,000", "validation")) == pytest.approx(3.7, abs=0.05)
-    assert ratios.pop(("max-subarray", "35,000", "c=3")) == pytest.approx(0.31, abs=0.005)
-    assert all(ratio is not None and 1 / 3 < ratio < 3 for ratio in ratios.values())
-    minimum, subarray = (
-        points["standard", "min", "30,000", "validation"],
-        points["standard", "max-subarray", "35,000", "c=3"],
-    )
-    assert sum(max(minimum.published) < loss for loss in minimum.ours) == 2
-    spans = min(subarray.ours), max(subarray.ours), min(subarray.published), max(subarray.published)
-    assert spans == pytest.approx((0.49, 5.43, 1.01, 6.86), abs=0.006)
-    scale = results.results("ood-scale", unpacked(RESULTS / "ood-scale" / "store.tar.gz", tmp_path / "scale")).points
-    whole = {(point.task, point.test_set): point.ours for point in scale if point.arm == "standard"}
-    for key, point in points.items():
-        if (key[0], key[2]) == ("standard", "30,000"):
-            assert point.ours == whole[key[1], key[3]]
-    far_off = {
-        key[1:3]: point.median / points["positional", *key[1:]].median
-        for key, point in points.items()
-        if (key[0], key[-1]) == ("standard", "c=3")
-    }
-    assert far_off["sort", "5,000"] == min(far_off.values()) == pytest.approx(7, rel=0.05)
-    assert far_off["sum", "40,000"] == max(far_off.values()) == pytest.approx(2380, rel=0.01)
-
-
-def test_sizes_beside_the_published_figures(tmp_path):
-    found = results.results("sizes", unpacked(RESULTS / "sizes" / "store.tar.xz", tmp_path)).points
-    points = {(point.task, f"{point.arm}, {int(point.x)}", point.test_set): point for point in found}
-    shown = list(table("sizes"))
-    assert len(points) == 2 * len(shown) == 40
-    for task, model, cells in shown:
-        for test_set, (ours, published, ratio) in (("validation", cells[:3]), ("c=3", cells[3:])):
-            point = points[task, model, test_set]
-            assert len(point.ours) == 3
-            assert shows(ours, point.ours)
-            assert shows(published, point.published)
-            assert read(ratio) == pytest.approx(point.ratio, abs=0.0051)
-    off = {key for key, point in points.items() if point.ratio is None or not 1 / 3 < point.ratio < 3}
-    assert off == {
-        ("sum", "positional, 2", "validation"),
-        ("min", "positional, 2", "c=3"),
-        ("min", "standard, 8", "validation"),
-    }
-    for length, told in ((2, (2.25, 750)), (8, (185, 441))):
-        far_off = [
-            points[task, f"standard, {length}", "c=3"].median / points[task, f"positional, {length}", "c=3"].median
-            for task in TASKS
-        ]
-        assert (min(far_off), max(far_off)) == pytest.approx(told, rel=0.01)
-
-
-def test_hops_up_to_sixteen_have_their_published_figures():
-    shown = list(tabled(section("k-hop").split("### Up to 16 hops")[1].split("### ")[0]))
-    assert [int(layers) for layers, _, _ in shown] == [2, 3, 4, 5, 6]
-    for layers, _, cells in shown:
-        for hops, cell in zip((1, 2, 4, 8, 16), cells, strict=True):
-            [theirs] = khop_accuracy(int(layers), hops)
-            assert float(cell.removesuffix(" %")) == pytest.approx(100 * theirs, abs=1e-9)
-
-
-def test_mixed_types_are_solved_for_seen_and_for_unseen_labels(tmp_path):
-    found = results.results("mixed-type", unpacked(RESULTS / "mixed-type" / "store.tar.xz", tmp_path)).points
-    points = {(point.task, point.arm, point.test_set): point for point in found}
-    seen = "c=10, seen labels"
-    losses = {
-        task: published_losses("mixed_type_scale", f"mixed-{task}", "positional", (1, 10))
-        for task in ("min", "sum", "multitask")
-    }
-    shown = list(tabled(section("mixed-type").split("### ")[0]))
-    assert len(shown) == 9
-    for task, arm, cells in shown:
-        theirs = statistics.median(losses[task]["c=10"])
-        if arm == "published, positional":
-            wanted = [statistics.median(losses[task][test_set]) for test_set in ("validation", "c=1", "c=10")]
-            assert [read(cell) for cell in (*cells[:2], cells[3])] == pytest.approx(wanted, rel=0.051)
-            continue
-        for test_set, cell in zip(("validation", "c=1", seen, "c=10"), cells, strict=False):
-            if cell != "–":
-                assert shows(cell, points[f"mixed-{task}", arm, test_set].ours)
-        far = points[f"mixed-{task}", arm, "c=10"]
-        assert len(far.ours) == 3
-        assert read(cells[-1]) == pytest.approx(theirs / far.median, rel=0.051)
-        assert theirs / max(far.ours) > 100
-        assert arm == "compiled" or theirs / max(points[f"mixed-{task}", arm, seen].ours) > 100
-
-
-def test_the_figures_of_gpt2_are_the_published_ones():
-    shown = list(tabled(section("mixed-type").split("### GPT-2")[1]))
-    assert [task for task, *_ in shown] == ["min", "sum", "multitask"]
-    for task, first, (*others, ours) in shown:
-        for scale, cell in zip((1, 2, 3, 5, 10), (first, *others), strict=True):
-            published = losses("mixed_type_scale", f"mixed-{task}", "gpt2_large_finetuned", scale=scale)
-            assert len(published) == 10
-            assert shows(cell, published)
-        assert ours == "weights not available"
+def test_what_remains_is_what_no_store_has(capsys, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["remaining.py"])
+    remaining.main()
+    lines = [line.split(" | ") for line in capsys.readouterr().out.splitlines()]
+    shown = [line for line in section("What is not here yet").split("### ")[0].splitlines() if line.startswith("| ")][
+        1:
+    ]
+    assert [[cells[0], *cells[2:]] for cells in (line.split(" | ") for line in shown)] == lines
 
 
 def test_published_figures_that_wait_for_ours():
-    """Variable lengths, sizes, 50,000 samples, mixed types, and mixed types by samples: every cell."""
+    """Variable lengths, sizes, mixed types, and mixed types by samples: every cell."""
     text = section("What is not here yet").split("### The published figures that wait for ours")[1]
-    lengths, sizes, most, mixed, samples = (list(tabled(part)) for part in text.split("**")[2::2] if "|" in part)
-    assert [len(part) for part in (lengths, sizes, most, mixed, samples)] == [10, 30, 5, 6, 30]
+    lengths, sizes, mixed, samples = (list(tabled(part)) for part in text.split("**")[2::2] if "|" in part)
+    assert [len(part) for part in (lengths, sizes, mixed, samples)] == [10, 20, 1, 30]
     scales = (None, 1, 2, 5, 10)
     for task, model, cells in lengths:
         for scale, cell in zip(scales, cells, strict=True):
@@ -462,9 +340,6 @@ def test_published_figures_that_wait_for_ours():
         model, number = which.split(", ")
         for scale, cell in zip((None, 3), cells, strict=True):
             assert shows(cell, losses("size", task, model, scale=scale, n=int(number)))
-    for task, model, cells in most:
-        for scale, cell in zip((None, 3), cells, strict=True):
-            assert shows(cell, losses("sample", task, model, scale=scale, samples=50_000))
     for task, model, cells in mixed:
         for scale, cell in zip(scales, cells, strict=True):
             assert shows(cell, losses("mixed_type_scale", f"mixed-{task}", model, scale=scale))
@@ -480,7 +355,7 @@ def test_accuracies_on_the_page_are_those_of_the_store_and_the_models_keep_their
     assert all(len(point.ours) == 3 for point in found.points)
     medians = {(point.task, point.arm, point.test_set): point.median for point in found.points}
     assert len(medians) == 5 * 3 * 10
-    shown = {(task, arm): cells for task, arm, cells in table("accuracy")}
+    shown = {(task, arm): cells for task, arm, cells in tabled(section("accuracy"))}
     assert len(shown) == 15 + 2
     for (task, arm), cells in shown.items():
         told = [float(cell.replace("*", "").split("%")[0]) for cell in cells]
@@ -494,56 +369,6 @@ def test_accuracies_on_the_page_are_those_of_the_store_and_the_models_keep_their
         for scale in range(3, 11):
             ordered = [medians[task, arm, f"c={scale}"] for arm in ("homogeneous", "positional", "standard")]
             assert ordered == sorted(ordered, reverse=True)
-
-
-def test_three_standard_layers_are_enough_with_either_form_of_gelu(tmp_path):
-    found = results.results("khop-depth", unpacked(RESULTS / "khop-tanh" / "store.tar.xz", tmp_path))
-    points = {point.x: point for point in found.points if point.test_set == "validation"}
-    assert all("tanh" in remark or "erf" not in remark for remark in found.study.remarks())
-    expected = {1: 0.671, 2: 0.867, 3: 0.9955}
-    assert {x: point.median for x, point in points.items()} == pytest.approx(expected, abs=5e-4)
-    assert min(points[3].ours) > 0.99
-
-
-def test_hops_need_three_standard_layers_and_more_positional_ones(tmp_path):
-    found = results.results("khop-depth", unpacked(RESULTS / "khop" / "store.tar.xz", tmp_path))
-    assert found.record.choices == {"gelu": "erf", "standard_layers": "4"}
-    points = {(point.arm, point.x): point.ours for point in found.points if point.test_set == "validation"}
-    assert sorted(points) == [("positional", n) for n in range(1, 9)] + [("standard", n) for n in range(1, 5)]
-    assert all(len(seeds) == 3 for seeds in points.values())
-    assert min(points["standard", 3]) > 0.99
-    assert statistics.median(points["standard", 3]) == pytest.approx(0.9994, abs=5e-5)
-    assert max(points["positional", 3]) < 0.99
-    assert statistics.median(points["positional", 3]) == pytest.approx(0.8595, abs=5e-5)
-    assert max(max(points["positional", layers]) for layers in range(1, 9)) < 0.99
-    unseen = [max(point.ours) for point in found.points if point.test_set == "held-out letters"]
-    assert max(unseen) == pytest.approx(0.071, abs=5e-4)
-    rows_of = {(row["arm"], float(row["x"]), row["test_set"], float(row["value"])) for row in rows("khop/khop-depth")}
-    assert rows_of == {(p.arm, p.x, p.test_set, value) for p in found.points for value in p.ours}
-
-
-def test_three_hops_are_learned_by_tables_in_ten_layers(tmp_path):
-    folder = unpacked(RESULTS / "khop-tables" / "store.tar.xz", tmp_path)
-    sets = ("validation", "k=3", "held-out letters")
-    found = defaultdict(dict)
-    for study in ("khop-depth", "khop-ood"):  # accuracy, then cross-entropy
-        for point in results.results(study, folder).points:
-            assert (point.arm, point.x, point.seeds) == ("by tables", 10, (0, 1, 2))
-            for seed, value in zip(point.seeds, point.ours, strict=True):
-                found[seed][study, point.test_set] = value
-    shown = list(tabled(section("k-hop").split("### Learned: three hops in 10 layers")[1]))
-    assert [int(seed) for seed, _, _ in shown] == sorted(found)
-    for seed, validation, cells in shown:
-        held = found[int(seed)]
-        assert [validation, *cells[:2]] == ["100 %"] * 3
-        assert [held["khop-depth", name] for name in sets] == [1.0] * 3  # not one letter is wrong
-        assert [float(cell) for cell in cells[2:]] == pytest.approx([held["khop-ood", name] for name in sets], abs=5e-6)
-    trials = [json.loads(path.read_text()) for path in folder.glob("*/trial.json")]
-    assert [trial["evaluation"]["samples"] * 98 for trial in trials] == [245_000] * 3
-    took = [json.loads(path.read_text())["seconds"] for path in folder.glob("*/metrics.json")]
-    assert took == pytest.approx([840] * 3, abs=0.5)  # of all three together
-    assert sum(weight.numel() for weight in HopTablesModel().parameters()) == 275
-    assert HopTables().layers(99) == 10
 
 
 def test_the_gap_does_not_fall_with_samples_and_grows_unsteadily_with_depth():

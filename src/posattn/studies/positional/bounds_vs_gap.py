@@ -48,7 +48,7 @@ class BoundsVsGap(Study):
     answers = "Theorem 6.1"
     tasks = TASKS
     seeds = {"smoke": 2, "quick": 2, "paper": 5}
-    cost = {"smoke": "seconds", "quick": "15 min per task, 2 cores", "paper": "hours, H200"}
+    cost = {"smoke": "seconds", "quick": "15 min per task, 2 cores", "paper": "2 h, H200"}
     view = Derived(
         axis="samples, layers or steps",
         figures=("gap", "bound", "norm factor", "query-key factor"),

@@ -1,7 +1,7 @@
 """How many samples does each model need where text and numbers mix?
 
     posattn run mixed-type-samples --preset quick --task mixed-min              (an hour on two CPU cores)
-    posattn run mixed-type-samples --preset paper --seeds 3 --device cuda       (half a day on one H200)
+    posattn run mixed-type-samples --preset paper --seeds 3 --device cuda       (3 h on one H200)
 
 Back de Luca et al. 2025, the sample study in the authors' public results: 20,000 … 100,000 samples, 2,001 epochs
 whatever their number, otherwise as in `mixed-type`. The trials with 50,000 samples are those of `mixed-type`; what that
@@ -32,7 +32,7 @@ class MixedTypeSamples(Study):
         decided_on="c=3",
     )
     tasks = TASKS
-    cost = {"smoke": "seconds", "quick": "1 h per task, 2 cores", "paper": "36 h, H200"}
+    cost = {"smoke": "seconds", "quick": "1 h per task, 2 cores", "paper": "11 h, H200"}
     notes = (UNSEEN,)
 
     def cases(self, task: str, preset: str) -> list[Case]:

@@ -1,7 +1,7 @@
 """Does rotary attention, which knows relative positions, generalise as well?
 
     posattn run rotary --preset quick --task sum                                (minutes on two CPU cores)
-    posattn run rotary --preset paper --device cuda                             (two hours on one H200)
+    posattn run rotary --preset paper --device cuda                             (half an hour on one H200)
 
 Back de Luca et al. 2025, appendix: as `ood-scale`, a rotary Transformer on [X ‖ P] against the positional one; here
 also on X alone.
@@ -30,7 +30,7 @@ class Rotary(Study):
     answers = "appendix, RoPE"
     view = Curves(axis="scale c", at=AT_SCALE, versus=Versus(usual="rotary, input X‖P", other="positional"))
     tasks = TASKS
-    cost = {"smoke": "seconds", "quick": "6 min per task, 2 cores", "paper": "2 h, H200"}
+    cost = {"smoke": "seconds", "quick": "6 min per task, 2 cores", "paper": "30 min, H200"}
     notes = (
         "The published “RoPE” model turned by the head's number instead of the node's, so its logits never changed: "
         "that figure is the standard model's again. Ours turns by the node's place.",

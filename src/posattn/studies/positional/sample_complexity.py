@@ -29,7 +29,7 @@ class SampleComplexity(Study):
         decided_on="c=3",
     )
     tasks = TASKS
-    cost = {"smoke": "seconds", "quick": "15 min per task, 2 cores", "paper": "2 h, H200"}
+    cost = {"smoke": "seconds", "quick": "15 min per task, 2 cores", "paper": "3 h, H200"}
 
     def cases(self, task: str, preset: str) -> list[Case]:
         cases = []

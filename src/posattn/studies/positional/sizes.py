@@ -26,7 +26,7 @@ class Sizes(Study):
         axis="length", at="At length {x} and three times the training range", versus=STANDARD, decided_on="c=3"
     )
     tasks = TASKS
-    cost = {"smoke": "seconds", "quick": "20 min per task, 2 cores", "paper": "4 h, H200"}
+    cost = {"smoke": "seconds", "quick": "20 min per task, 2 cores", "paper": "8 h, H200"}
 
     def cases(self, task: str, preset: str) -> list[Case]:
         protocol = replace(PROTOCOLS[preset], scales=(3,))

@@ -36,7 +36,7 @@ class VariableLength(Study):
     answers = "appendix, variable length"
     view = Curves(axis="scale c", at=AT_SCALE, versus=STANDARD)
     tasks = TASKS
-    cost = {"smoke": "seconds", "quick": "10 min per task, 2 cores", "paper": "5 h, H200"}
+    cost = {"smoke": "seconds", "quick": "10 min per task, 2 cores", "paper": "3 h, H200"}
     notes = (
         "Our losses are means over the eight lengths. Published test losses are sums over eight batches of one length "
         "each, and are divided by 8 here.",
