@@ -4,11 +4,11 @@
     python benchmarks/record.py "khop-depth, khop-16" --minutes 9                    parts by name, or how names begin
     python benchmarks/record.py --list                                               what there is, and for how long
 
-A part is one place of a study of `remaining.py`, all models of it together. It is done when a store under docs/results,
-or the folder, has its trials. All parts that fit into the time run side by side, since a fleet by itself leaves some of
-a GPU idle; where none fits, the first one is begun. At the end the trials that are done are packed with the figures of
-their studies, without their weights. What is not goes on from its checkpoint in the folder when the command is given
-again.
+A part is one place of a study, with the models that `remaining.py` lists together. It is done when a store under
+docs/results, or the folder, has its trials. All parts that fit into the time run side by side, since a fleet by itself
+leaves some of a GPU idle; where none fits, the first one is begun. At the end the trials that are done are packed with
+the figures of their studies, without their weights. What is not goes on from its checkpoint in the folder when the
+command is given again, with other parts too.
 """
 
 import argparse

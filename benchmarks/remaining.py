@@ -5,7 +5,7 @@
 Prints a row for every study: trials of three seeds that no store under docs/results has, steps of all of them, and how
 long they take. The milliseconds of a step are those of `steps.py` at a few sizes (`ANCHORS`), taken in proportion to
 batch × nodes × layers for others. Fleets of few replicas, of small models, take longer than that; fleets side by side,
-as `record.py` runs them, a fifth less.
+as `record.py` runs them, a tenth to a fifth less.
 """
 
 import argparse
@@ -75,7 +75,7 @@ def seconds(trial: Trial) -> float:
 
 
 class Part(NamedTuple):
-    """All models of one place of a study."""
+    """The models of one place of a study that an entry of `LEFT` names."""
 
     study: str
     task: str | None

@@ -81,6 +81,8 @@ def test_sample_complexity_beside_the_published_figures(tmp_path):
     )
     assert last[1:] == pytest.approx(losses_told, rel=0.03)
     assert [last[1] / last[0], last[2] / last[0]] == pytest.approx([jumped, jumped_far], rel=0.05)
+    overfitted = told("the middle one's validation loss is also # times its training loss", page)
+    assert [ended.ours[1] / last[1]] == pytest.approx(overfitted, rel=0.02)
     spans = min(subarray.ours), max(subarray.ours), min(subarray.published), max(subarray.published)
     assert spans == pytest.approx((0.49, 5.43, 1.01, 6.86), abs=0.006)
     scale = results.results("ood-scale", unpacked(RESULTS / "ood-scale" / "store.tar.gz", tmp_path / "scale")).points
@@ -132,7 +134,7 @@ def test_sizes_beside_the_published_figures(tmp_path):
     assert told("2, 4 and 8 numbers: # of # within 3;", PAGE) == [len(points) - len(off), len(points)]
     rest = told(
         "the standard model's validation losses of sum, # times, within the published range, and of min, # times as "
-        "large: our middle seed, #, lies just above the published range (# … #), between # and #. The last has a "
+        "large: our middle seed, #, lies above the published range (# … #), between # and #. The last has a "
         "training loss of #,",
         page,
     )

@@ -25,6 +25,10 @@ UNSEEN = (
     "“homogeneous” has no biases, but its character embedding does not scale with the numbers, so f(cx) = c·f(x) "
     "does not hold here."
 )
+UNREAD = (
+    "A model that does not read which labels are asked for has an expected loss of at least 0.0675 (min and multitask) "
+    "or 0.694 (sum) on values in [0, 5], and c² times as much on [0, 5c]."
+)
 
 
 @dataclass(frozen=True, kw_only=True)

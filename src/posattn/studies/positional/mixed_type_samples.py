@@ -13,7 +13,7 @@ from dataclasses import replace
 from posattn.studies.core.case import Case
 from posattn.studies.core.study import Study, register
 from posattn.studies.core.views import CurvesOverCases
-from posattn.studies.positional.mixed_type_protocol import MODELS, PROTOCOLS, TASKS, UNSEEN
+from posattn.studies.positional.mixed_type_protocol import MODELS, PROTOCOLS, TASKS, UNREAD, UNSEEN
 from posattn.studies.positional.numeric_protocol import SCALES, STANDARD, published_losses, scale_name
 
 SAMPLES = {"smoke": (32, 64), "quick": (2_000, 10_000), "paper": (20_000, 35_000, 50_000, 75_000, 100_000)}
@@ -33,7 +33,7 @@ class MixedTypeSamples(Study):
     )
     tasks = TASKS
     cost = {"smoke": "seconds", "quick": "1 h per task, 2 cores", "paper": "11 h, H200"}
-    notes = (UNSEEN,)
+    notes = (UNSEEN, UNREAD)
 
     def cases(self, task: str, preset: str) -> list[Case]:
         cases = []
