@@ -1,6 +1,7 @@
 """What tests of pages of results share: the committed rows, and how pages write numbers."""
 
 import csv
+import json
 import re
 import statistics
 import tarfile
@@ -50,6 +51,12 @@ def tabled(text: str) -> Iterator[tuple[str, str, list[str]]]:
 
 def section(title: str) -> str:
     return next(part for part in PAGE.split("\n## ") if part.startswith(title))
+
+
+def last_training_loss(folder: Path) -> float:
+    """The mean training loss of a result's last epoch."""
+    scores = json.loads((folder / "metrics.json").read_text())["scores"]
+    return next(score["loss"] for score in scores if score["set"] == "train")
 
 
 def unpacked(archive: Path, folder: Path) -> Path:

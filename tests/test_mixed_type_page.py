@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import pytest
 import torch
+from torch import Tensor
 
 from posattn import studies, tasks
 from posattn.published import losses
@@ -18,7 +19,7 @@ from posattn.studies.core import results
 from posattn.studies.core.results import Point
 from posattn.studies.positional.numeric_protocol import published_losses
 from posattn.tasks.mixed import LIST_CHARACTERS
-from result_pages import PAGE, RESULTS, read, section, shows, tabled, told, unpacked
+from result_pages import PAGE, RESULTS, last_training_loss, read, section, shows, tabled, told, unpacked
 
 sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))
 labels: Any = importlib.import_module("mixed_labels")
@@ -45,9 +46,7 @@ def store(tmp_path_factory):
 def last_training_losses(store: Held, task: str, arm: str) -> list[float]:
     """The mean training loss of the last epoch, of every seed."""
     [trial] = [case for case in studies.get("mixed-type").cases(task, "paper") if case.arm == arm]
-    files = [store.folder / trial.seeded(seed).id / "metrics.json" for seed in range(3)]
-    scores = [json.loads(file.read_text())["scores"] for file in files]
-    return [next(score["loss"] for score in of if score["set"] == "train") for of in scores]
+    return [last_training_loss(store.folder / trial.seeded(seed).id) for seed in range(3)]
 
 
 def test_the_papers_models_beside_the_published_ones(store):
@@ -72,13 +71,18 @@ def test_the_papers_models_beside_the_published_ones(store):
             assert far[0] < far[1]
 
 
+def in_every_question(numbers: Tensor) -> Tensor:
+    """The four numbers that each of the 70 questions asks for."""
+    return numbers.double()[:, list(itertools.combinations(range(8), 4))]
+
+
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("high", [2.0, 5.0])
 def test_what_a_model_that_does_not_read_names_loses_at_least(name, high):
     """Against all 70 questions about drawn numbers, one after the other."""
     task = tasks.get(f"mixed-{name}")
     (_, numbers), _ = task.sample(20_000, high=high, generator=torch.Generator().manual_seed(0))
-    asked = numbers.double()[:, list(itertools.combinations(range(8), 4))]
+    asked = in_every_question(numbers)
     answers = {"min": [asked.amin(2)], "sum": [asked.sum(2)], "multitask": [asked.amin(2), asked.amax(2)]}[name]
     lost = statistics.mean(float(answer.var(1, unbiased=False).mean()) for answer in answers)
     assert labels.blind(f"mixed-{name}", high) == pytest.approx(lost, rel=0.03)
@@ -171,7 +175,7 @@ def test_models_of_few_steps_are_shown_as_they_were_measured():
         assert float(moved) < told("move by at most # % of what", UNREAD)[0] / 100
     for high, said in zip((5.0, 2.0), told("it would lose # and # if it did not at all", UNREAD), strict=True):
         (_, numbers), _ = tasks.get("mixed-min").sample(20_000, high=high, generator=torch.Generator().manual_seed(0))
-        asked = numbers.double()[:, list(itertools.combinations(range(8), 4))]
+        asked = in_every_question(numbers)
         either = torch.cat([asked.amin(2), asked.amax(2)], dim=1)
         assert float(either.var(1, unbiased=False).mean()) == pytest.approx(said, rel=0.03)
 
@@ -236,7 +240,7 @@ def test_what_is_told_of_the_standard_model(store):
     errors = told("on 1,000 samples has a standard error of # % (sum) or # % (min)", UNREAD)
     for name, percent in zip(("sum", "min"), errors, strict=True):
         (_, numbers), answers = tasks.get(f"mixed-{name}").sample(40_000, generator=torch.Generator().manual_seed(0))
-        asked = numbers.double()[:, list(itertools.combinations(range(8), 4))]
+        asked = in_every_question(numbers)
         mean = (asked.sum(2) if name == "sum" else asked.amin(2)).mean(1, keepdim=True)
         squares = (answers.double() - mean).square()
         assert float(squares.std() / squares.mean() / 1000**0.5) == pytest.approx(percent / 100, abs=0.006)
