@@ -106,8 +106,13 @@ def main() -> None:
     compare()
     if asked.steps is None:
         return
+    if asked.steps < 1:
+        parser.error(f"--steps {asked.steps}: train for at least one step.")
     trials = {(task, high): trial(task, high, asked.steps) for high in RANGES for task in TASKS}
-    store = engine.run([*trials.values()], out=asked.out)
+    try:
+        store = engine.run([*trials.values()], out=asked.out)
+    except engine.Interrupted as stopped:
+        raise SystemExit(str(stopped)) from None
     for (task, high), one in trials.items():
         scores = json.loads((store.path(one) / "metrics.json").read_text())["scores"]
         ended = [score for score in scores if score["loss"] is not None]  # no epoch has ended: no training loss
